@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from tbd_trace.why.changes import Change, factors
+from tbd_trace.why.copies import CHECKPOINT
 from tbd_trace.why.effects_on_communication import (
     bucket,
     comm,
@@ -51,7 +52,10 @@ def _host_stalls(sim: Simulator, _change: Change, case: str, durations: Duration
         else usual
         for call, usual in sim.stalls.items()
     }
-    return _paused(durations, pauses)
+    # Checkpoints are saved in a stall.
+    causes = sim.program.ops.cause
+    saved = _scaled(durations, lambda op: 0.0 if causes[op] == CHECKPOINT else 1.0)
+    return _paused(saved, pauses)
 
 
 def _paused(durations: Durations, pauses: dict[int, int]) -> Durations:

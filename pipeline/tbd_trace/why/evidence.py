@@ -7,13 +7,17 @@ from collections import Counter
 from collections.abc import Collection
 
 from tbd_trace.query.recording import action
+from tbd_trace.why.copies import offloaded_copies
 from tbd_trace.why.program import Program
+from tbd_trace.why.shares import LONG_CALL_NS
 
 # Errors of the strict replay above which all is uncertain, and above which no gain is predicted.
 _LARGEST_ERROR_PCT, _LARGEST_ERROR_OF_GAINS_PCT = 5.0, 20.0
 _WAITING_STEPS = 0.3
 _NOTEWORTHY = 0.05
 _FIXED = {
+    "checkpoint": "copies to the host in few of the steps, far larger than in the others",
+    "compilation": "the launching thread is in ranges of a compiler",
     "host": "the GPU waits for the launching thread",
     "warm_up": "launches of more than 1 ms load modules or compile",
     "communication": "communication kernels run alone",
@@ -97,8 +101,33 @@ def _unknown(program: Program) -> str:
     if reason := program.skewed.get(program.device_id):
         return reason
     if late := _late(program):
-        return f"operations that begin over 1 ms later than the trace explains: {late}"
+        said = f"operations that begin over 1 ms later than the trace explains: {late}"
+        return "; ".join(filter(None, (said, _blocked(program))))
     return "no launching call recorded"
+
+
+def _blocked(program: Program) -> str:
+    # The call in which the host is for most of the delays of operations.
+    calls, ops = program.calls, program.ops
+    delays = [
+        (ops.start[op] - ns, ops.start[op])
+        for op in range(len(ops.start))
+        if (ns := program.delay_ns(op))
+    ]
+    long = [
+        call
+        for call in range(len(calls.start))
+        if calls.end[call] - calls.start[call] > LONG_CALL_NS
+    ]
+    spent: Counter[str] = Counter()
+    for begin, end in delays:
+        for call in long:
+            if (ns := min(calls.end[call], end) - max(calls.start[call], begin)) > 0:
+                spent[calls.name[call]] += ns
+    if not spent:
+        return ""
+    ((name, ns),) = spent.most_common(1)
+    return f"meanwhile the host is in {name}" if 2 * ns > sum(e - b for b, e in delays) else ""
 
 
 def _late(program: Program) -> int:
@@ -122,6 +151,8 @@ def _copies(program: Program) -> str:
     pageable = sum(ops.bytes[op] for op in copies if ops.is_pageable[op])
     memory = f"{100 * pageable / size:.0f} % pageable" if pageable > 0.005 * size else "pinned"
     each = f"{size / len(program.steps) / 1e6:.4g} MB per step" if program.steps else ""
+    if number := offloaded_copies(program):
+        each = f"{number} copies of {each}" if each else f"{number} copies of {size / 1e6:.4g} MB"
     return ", ".join(filter(None, (each, f"{size / ns:.3g} GB/s", memory)))
 
 

@@ -90,7 +90,7 @@ def _judged(steps: list[_Step], spent: Mapping[str, int], shown: Shown, base: Ba
     first, durations = steps[0], [step.step_ns for step in steps if step.iteration is not None]
     mean = fmean(durations) if durations else None
     causes = sorted(_causes(steps, spent, shown), key=lambda cause: -cause.share_pct)
-    change = recommended(causes)
+    change = recommended(causes, mean)
     return Judgement(
         trace_id=first.trace_id,
         trace=first.trace,

@@ -10,6 +10,7 @@ from typing import Any
 from tbd_trace.why.base import Base, BaseSummary, counted, percentile, summarized
 from tbd_trace.why.cause_names import title
 from tbd_trace.why.changes import parse_change
+from tbd_trace.why.copies import CHECKPOINT
 from tbd_trace.why.covers import missing_content, unrecorded_graphs, unused_steps
 from tbd_trace.why.evidence import explains, not_known
 from tbd_trace.why.program import Program
@@ -113,7 +114,7 @@ def judge(
     error = simulator.strict_error_pct if gains else None
     can_predict = error is not None and program.explains_idle and explains(error)
     causes = ranked(program, stalled, spent, error, simulator if can_predict else None)
-    change = recommended(causes)
+    change = recommended(causes, base.mean_ns)
     # Kernels that repeat may be those of inference.
     is_step = program.trains or base.method != "anchor kernel"
     busy = sum(ns for cause, ns in spent.items() if is_gpu(cause))
@@ -153,7 +154,7 @@ def judge(
 
 def is_gpu(cause: str) -> bool:
     """Return True for a cause during which the GPU works."""
-    return cause.startswith("gpu_") or cause in ("communication", "straggler", "copies")
+    return cause.startswith("gpu_") or cause in ("communication", "straggler", "copies", CHECKPOINT)
 
 
 def _warm_up(base: Base, warm_up: dict[str, float], spent: dict[str, float]) -> str | None:

@@ -10,7 +10,8 @@ import duckdb
 
 from tbd_trace.errors import UsageError
 from tbd_trace.why.judgement import Judgement, judge
-from tbd_trace.why.program import RELATIONS, Program, load
+from tbd_trace.why.program import Program
+from tbd_trace.why.program_reader import RELATIONS, load
 from tbd_trace.why.thinning import thinned
 from tbd_trace.why.whatif import Gpu, Simulator
 

@@ -5,89 +5,25 @@ from __future__ import annotations
 from array import array
 from collections import Counter
 from dataclasses import dataclass, field, replace
-from itertools import count
 from statistics import fmean
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from tbd_trace.runtime.duckdb_connection import return_memory
-from tbd_trace.runtime.result_frames import frame
-from tbd_trace.why.base import Base, load_base
-from tbd_trace.why.edges import EDGE, StepWindow, insert_edges, moved
-from tbd_trace.why.events import Calls, Ops, integers
+from tbd_trace.why.base import Base
+from tbd_trace.why.edges import EDGE
+from tbd_trace.why.events import Calls, Ops
 from tbd_trace.why.overlap import OverlapCost
 
 if TYPE_CHECKING:
-    import duckdb
-    import polars as pl
-
-RELATIONS = (
-    "gpu_chain", "host_chain", "step_window", "input_wait", "rank_wait", "kernel_group",
-    "sampled_limit", "memcpy", "iteration", "host_window", "clock_check", "overlap_cost",
-)  # fmt: skip
+    pass
 
 MOSTLY_BUSY = 0.9
 """Part of a step in which the GPU works, from which on neither host nor loader limit it."""
 _MOST_LAUNCHED = 0.8
-_MOST_ROWS = 100_000  # read at once; memory of larger results is not returned to the system
 _SHORTEST_DELAY_NS = 1_000_000
 _LONGER_THAN_TO_TAKE_NS = 1_000_000  # a batch that is ready is taken in less
 _LEAST_FULL = 0.05  # share of matrix work that is not in half precision
-
-_CALLS = """
-SELECT coalesce(thread_id, -1) AS thread_id, name, kind, start_ns, end_ns,
-    coalesce(waited_position, 0) - 1 AS waited, coalesce(think_ns, 0) AS think_ns,
-    coalesce(awaited_op, 0) - 1 AS awaited, coalesce(tail_ns, 0) AS tail_ns
-FROM host_chain
-WHERE trace_id = $trace AND process_id = $process AND position BETWEEN $first AND $last
-ORDER BY position"""
-_OPS = """
-SELECT g.device_id, g.op_kind, g.name, coalesce(g.bytes, 0) AS bytes, g.start_ns,
-    g.end_ns, coalesce(g.previous_position, 0) - 1 AS previous,
-    coalesce(h.position, 0) - 1 AS call, coalesce(g.awaited_position, 0) - 1 AS awaited, g.lag_ns,
-    coalesce(c.cause, CASE g.op_kind WHEN 'graph' THEN 'gpu_other' ELSE 'copies' END) AS cause,
-    coalesce(c.precision, '') AS precision, coalesce(c.is_update, false) AS is_update,
-    coalesce(m.src_kind = 'pageable' OR m.dst_kind = 'pageable', false) AS is_pageable
-FROM gpu_chain g
-LEFT JOIN host_chain h
-    ON  h.trace_id = g.trace_id AND h.process_id = g.process_id AND h.api_call_id = g.api_call_id
-LEFT JOIN kernel_group c
-    ON c.trace_id = g.trace_id AND c.name = g.name AND g.op_kind = 'kernel'
-LEFT JOIN memcpy m
-    ON m.trace_id = g.trace_id AND m.memcpy_id = g.op_id AND g.op_kind = 'memcpy'
-WHERE g.trace_id = $trace AND g.process_id = $process AND g.position BETWEEN $first AND $last
-ORDER BY g.position"""
-_USUAL = """
-SELECT stream_gap_ns, launch_lag_ns
-FROM gpu_chain WHERE trace_id = $trace AND process_id = $process LIMIT 1"""
-_STEPS = """
-SELECT device_id, position - 1 AS op, coalesce(next_position, 0) - 1 AS next_op,
-    coalesce(begin_position, 0) - 1 AS begin_call, coalesce(end_position, 0) - 1 AS end_call,
-    start_ns, end_ns
-FROM step_window WHERE trace_id = $trace AND process_id = $process ORDER BY step"""
-_INPUT = """
-SELECT position - 1 AS call, evidence, start_ns, end_ns, wait_ns,
-    coalesce(is_loaded_here, false) AS is_loaded_here
-FROM input_wait WHERE trace_id = $trace AND process_id = $process ORDER BY position"""
-
-_RANKS = """
-SELECT position - 1 AS op, wait_ns, last_rank
-FROM rank_wait WHERE trace_id = $trace AND process_id = $process ORDER BY position"""
-
-_SAMPLED = """
-SELECT device_id, sentence
-FROM sampled_limit
-WHERE trace_id = $trace AND process_id = $process AND sentence IS NOT NULL"""
-
-_OVERLAP = """
-SELECT device_id, slowdown, cost_ns, places, matched_pct
-FROM overlap_cost WHERE trace_id = $trace AND process_id = $process AND slowdown > 1"""
-
-_CLOCKS = """
-SELECT coalesce(device_id, -1), reason
-FROM clock_check
-WHERE trace_id = $trace AND coalesce(process_id, -1) = $process AND NOT agrees"""
 
 
 class InputWait(NamedTuple):
@@ -124,6 +60,7 @@ class Program:
     sampled: str | None = None  # what limits the kernels, by periodic GPU metrics
     skewed: dict[int, str] = field(default_factory=dict)  # devices on another clock than the host
     overlap_costs: dict[int, OverlapCost] = field(default_factory=dict)  # by device
+    compile_waits: dict[int, list[tuple[int, int]]] = field(default_factory=dict)  # by call
 
     @property
     def devices(self) -> list[int]:
@@ -164,6 +101,14 @@ class Program:
     def explains_idle(self) -> bool:
         """True if the trace shows what the host did while the device was idle."""
         return self.device_id not in self.skewed and self.knows_launches
+
+    @property
+    def launches_graphs(self) -> bool:
+        """True if GPU graphs launch most operations of the steps."""
+        names = self.calls.name
+        launches = [self.ops.call[op] for op in self.measured_ops]
+        graphs = sum(call >= 0 and "GraphLaunch" in names[call] for call in launches)
+        return graphs > len(launches) / 2
 
     @property
     def arrivals(self) -> dict[int, int]:
@@ -221,74 +166,3 @@ class Program:
         if not self.steps:
             return range(len(self.ops.start))
         return range(self.steps[0][0], self.steps[-1][1])
-
-
-def load(
-    connection: duckdb.DuckDBPyConnection,
-    trace_id: str,
-    process_id: int,
-    tool: str,
-    *,
-    trains: bool,
-) -> Program:
-    """Read the program of a process; the relations of ``RELATIONS`` exist."""
-
-    def rows(sql: str, **places: int) -> pl.DataFrame:
-        values = {"trace": trace_id, "process": process_id, **places}
-        return frame(connection.sql(sql, params=values))
-
-    def columns(sql: str) -> list[Any]:
-        found: list[Any] = []
-        for first in count(1, _MOST_ROWS):
-            part = rows(sql, first=first, last=first + _MOST_ROWS - 1)
-            if first == 1:
-                found = list(map(_values, part))
-            else:
-                for column, values in zip(found, part, strict=True):
-                    column.extend(_values(values))
-                return_memory(connection)
-            if part.height < _MOST_ROWS:
-                break
-        return found
-
-    windows, waits = rows(_STEPS), rows(_INPUT).rows()
-    ((stream_gap_ns, launch_lag_ns),) = rows(_USUAL).rows()
-    calls, ops = Calls(*columns(_CALLS)), Ops(*columns(_OPS))
-    device_id = windows["device_id"][0] if windows.height else _busiest(ops)
-    steps = [StepWindow(*row) for row in windows.drop("device_id").iter_rows()]
-    pairs, places = insert_edges(ops, steps, device_id)
-    calls.awaited = moved(calls.awaited, places)
-    return Program(
-        trace_id,
-        process_id,
-        device_id,
-        calls,
-        ops,
-        stream_gap_ns,
-        launch_lag_ns,
-        pairs,
-        load_base(connection, trace_id, process_id),
-        trains,
-        tool,
-        {call: InputWait(*wait) for call, *wait in waits},
-        {places[op]: (ns, rank) for op, ns, rank in rows(_RANKS).rows()},
-        dict(rows(_SAMPLED).rows()).get(device_id),
-        dict(rows(_CLOCKS).rows()),
-        {device: OverlapCost(*cost) for device, *cost in rows(_OVERLAP).rows()},
-    )
-
-
-def _values(column: pl.Series) -> Any:
-    # A long trace has millions: integers take 8 bytes each, and equal texts are one object.
-    if column.dtype.is_integer():
-        return integers(column.to_numpy())
-    texts: dict[str | bool, str | bool] = {}
-    return [texts.setdefault(value, value) for value in column]
-
-
-def _busiest(ops: Ops) -> int:
-    # of a process without steps; step_window chooses it in the same way
-    spent = Counter[int]()
-    for device, start, end in zip(ops.device, ops.start, ops.end, strict=True):
-        spent[device] += end - start
-    return min(spent, key=lambda device: (-spent[device], device))

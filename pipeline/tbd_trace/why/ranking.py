@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from tbd_trace.errors import CannotAnswerError
 from tbd_trace.why.cause_names import causes_by_name, title
 from tbd_trace.why.changes import ADVICE, Change, parse_change
+from tbd_trace.why.copies import offloaded_copies
 from tbd_trace.why.evidence import evidence, is_certain
 from tbd_trace.why.overlap import communication, is_communication
 from tbd_trace.why.program import Program
@@ -19,6 +20,12 @@ _LEAST_GAIN = 1.03  # step now / likely step then, below which a change is not a
 _LEAST_SHARE_WITHOUT_GAIN_PCT = 20.0  # of a cause with advice whose gain is unknown, as ADV01
 _PRODUCTS = ("gpu_matmul", "gpu_attention")
 _HOST_BOUND_PCT = 40.0  # share of host and input above which faster kernels are no advice
+_SIMPLER = 0.4  # part of the saving of a graph, from which another change comes first
+_MANY_ALLOCATIONS = 100  # of a program without steps, which its start does not explain
+_OFFLOADED = (
+    "weights or optimizer state are copied from the host again and again: offload less, or copy "
+    "the next ones while kernels run"
+)
 _HIDDEN = 0.1  # part of the communication; programs that hide more overlap it already
 _MANY, _SHORT_NS = 8, 200_000  # collectives of a step that larger buckets would save
 
@@ -71,6 +78,10 @@ def ranked(
             advice = None
         if change is not None and change.name == "graph" and not program.steps:
             advice = None  # a CUDA graph replays steps that repeat
+        if cause == "memory_allocation" and not (program.steps or _allocates_often(program)):
+            advice = None  # a program allocates when it begins
+        if cause == "copies" and offloaded_copies(program):
+            advice = _OFFLOADED
         # Faster kernels do not help a step that waits for the host.
         if cause.startswith(_PRODUCTS) and (
             change is None or 100 * host / elapsed >= _HOST_BOUND_PCT
@@ -117,6 +128,8 @@ def changes_for(program: Program, cause: str) -> list[Change]:
     if not name or (cause.startswith(_PRODUCTS) and not program.gains_by_amp):
         return []
     found = communication(program) if is_communication(cause) else None
+    if name == "graph" and program.launches_graphs:
+        return []
     names = [name]
     if found is not None and found.hidden_ns < _HIDDEN * found.total_ns:
         names.append("overlap_comm")
@@ -125,10 +138,31 @@ def changes_for(program: Program, cause: str) -> list[Change]:
     return [parse_change(name) for name in names]
 
 
-def recommended(causes: Sequence[Cause]) -> Cause | None:
-    """Return the cause with advice whose change likely gains most, else the largest with advice."""
+def _allocates_often(program: Program) -> bool:
+    return sum(kind == "alloc" for kind in program.calls.kind) >= _MANY_ALLOCATIONS
+
+
+def recommended(causes: Sequence[Cause], now_ns: float | None) -> Cause | None:
+    """Return the cause with advice whose change likely gains most, else the largest with advice.
+
+    GPU graphs need fixed shapes and code without synchronization: a change that likely saves almost
+    half as much comes before them.
+
+    Args:
+        now_ns: the step; None without steps.
+    """
     advised = [cause for cause in causes if cause.advice and cause.cause != "warm_up"]
-    known = [cause for cause in advised if cause.likely_step_ns is not None]
-    if known:
-        return min(known, key=lambda cause: cause.likely_step_ns or 0.0)
+    known = sorted(
+        ((cause.likely_step_ns, cause) for cause in advised if cause.likely_step_ns is not None),
+        key=lambda pair: pair[0],
+    )
+    if known and now_ns is not None:
+        most, first = known[0]
+        if first.remedy != "graph":
+            return first
+        least = _SIMPLER * (now_ns - most)
+        simpler = (
+            one for likely, one in known if one.remedy != "graph" and now_ns - likely >= least
+        )
+        return next(simpler, first)
     return advised[0] if advised and advised[0].share_pct >= _LEAST_SHARE_WITHOUT_GAIN_PCT else None

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from tbd_trace.why.copies import CHECKPOINT
 from tbd_trace.why.program import Program
 
 LONG_CALL_NS = 1_000_000  # a longer launch loads modules or compiles
@@ -139,7 +140,9 @@ def _active(running: dict[str, int]) -> Sequence[str]:
     # The causes of the operations that count.
     if kernels := [cause for cause in running if cause.startswith("gpu_")]:
         return kernels
-    return [cause for cause in ("communication", "straggler", "copies") if cause in running][:1]
+    return [
+        cause for cause in ("communication", "straggler", "copies", CHECKPOINT) if cause in running
+    ][:1]
 
 
 def idle_intervals(
@@ -167,6 +170,9 @@ def idle_intervals(
     back_to(calls.start[call], "launch_latency")
     while at > begin:
         cause = "host_stalls" if call in stalls else "host"
+        for start_ns, end_ns in reversed(program.compile_waits.get(call, [])):
+            back_to(end_ns, cause)
+            back_to(start_ns, "compilation")
         if (wait := program.input_waits.get(call)) is not None:
             back_to(wait.end_ns, cause)
             back_to(wait.start_ns, "input_pipeline")

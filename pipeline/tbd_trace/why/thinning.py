@@ -47,6 +47,7 @@ def thinned(program: Program, most: int = MOST_STEPS) -> Program:
         ops=_selected(program.ops, ops, {"previous": ops, "awaited": ops, "call": calls}),
         steps=[(ops[a], ops[b]) for some in kept for a, b in some],
         input_waits={calls[c]: e for c, e in program.input_waits.items() if calls[c] >= 0},
+        compile_waits={calls[c]: w for c, w in program.compile_waits.items() if calls[c] >= 0},
         rank_waits={ops[o]: wait for o, wait in program.rank_waits.items() if ops[o] >= 0},
     )
 

@@ -12,6 +12,7 @@ import numpy as np
 
 from tbd_trace.errors import CannotAnswerError
 from tbd_trace.why.changes import Change, factors, parts
+from tbd_trace.why.copies import CHECKPOINT
 from tbd_trace.why.effects import EFFECTS, EXACT, HOST_CHANGES
 from tbd_trace.why.events import integers
 from tbd_trace.why.overlap import (
@@ -23,6 +24,7 @@ from tbd_trace.why.overlap import (
 )
 from tbd_trace.why.program import MOSTLY_BUSY, Program
 from tbd_trace.why.replay import Durations, Replay, Schedule
+from tbd_trace.why.shares import shares
 from tbd_trace.why.stalls import stalls
 
 if TYPE_CHECKING:
@@ -110,8 +112,27 @@ class Simulator:
         return max(now - fmean(known) * (now - then), self._least_ns(changes))
 
     def _least_ns(self, changes: Sequence[Change]) -> float:
-        # After changes of the host, the GPU works as long as before.
-        return self.busy_ns if all(c.name in HOST_CHANGES for c in changes) else 0.0
+        # After changes of the host, the GPU works as long as before, but for checkpoints, and the
+        # time that nothing explains stays.
+        names = {change.name for change in changes}
+        if not names <= HOST_CHANGES:
+            return 0.0
+        saved = self._checkpoint_ns if "host_stalls" in names else 0.0
+        return self.busy_ns + self._unexplained_ns - saved
+
+    @cached_property
+    def _checkpoint_ns(self) -> float:
+        ops, steps = self.program.ops, self.program.steps
+        copies = (op for op, cause in enumerate(ops.cause) if cause == CHECKPOINT)
+        return sum(ops.end[op] - ops.start[op] for op in copies) / max(len(steps), 1)
+
+    @cached_property
+    def _unexplained_ns(self) -> float:
+        # Per step; long programs are thinned, so that only these steps have all operations.
+        program, at = self.program, self.program.ops.start
+        periods = [(at[begin], at[end]) for begin, end in program.steps]
+        own = replace(program, base=replace(program.base, periods=periods))
+        return shares(own, self.stalls).get("unknown", 0.0) / len(periods)
 
     @cached_property
     def _uncertainty(self) -> float:

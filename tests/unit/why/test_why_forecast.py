@@ -368,17 +368,17 @@ def caused(cause: str, likely: float | None, *, best: float = 1.0, share: float 
 
 def test_the_likely_gain_decides_and_not_the_largest() -> None:
     first, second = caused("host", 90.0, best=10.0), caused("copies", 80.0, best=70.0)
-    assert recommended([first, second]) is second
+    assert recommended([first, second], 100.0) is second
     # The gain of one that is known goes before one that is not.
-    assert recommended([caused("host", None, share=60), second]) is second
+    assert recommended([caused("host", None, share=60), second], 100.0) is second
 
 
 def test_without_a_gain_the_largest_cause_with_advice_is_first() -> None:
     none = replace(caused("gpu_other", None, share=50), advice=None)
-    assert recommended([none, caused("host", None, share=20), caused("copies", None)]) is not None
-    assert recommended([none, caused("host", None, share=19.9)]) is None
-    assert recommended([caused("warm_up", 10.0)]) is None
-    assert recommended([]) is None
+    assert recommended([none, caused("host", None, share=20), caused("copies", None)], 100.0) is not None
+    assert recommended([none, caused("host", None, share=19.9)], 100.0) is None
+    assert recommended([caused("warm_up", 10.0)], 100.0) is None
+    assert recommended([], 100.0) is None
 
 
 @pytest.mark.slow

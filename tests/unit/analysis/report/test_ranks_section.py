@@ -29,7 +29,7 @@ def ranks_of(page: Page) -> Section | None:
 
 
 def figures(page: Page, title: str) -> dict[str, tuple[str, str]]:
-    blocks = page.sections[0].blocks
+    blocks = [block for section in page.sections for block in section.blocks]
     [row] = [block for block in blocks if isinstance(block, Figures) and block.title == title]
     return {figure.label: (figure.value, figure.detail) for figure in row.figures}
 

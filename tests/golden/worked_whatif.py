@@ -288,6 +288,8 @@ def _slower_host(made: Program) -> None:
 AT_BEST: dict[str, Callable[[Program], None] | None] = {
     "channels_last": None,  # no kernel converts layouts
     "compress": None,  # one rank
+    "overlap_comm": None,
+    "bucket": None,
     "fused_optimizer": None,  # one kernel updates all tensors
     "graph": _graph,
     "host_stalls": None,

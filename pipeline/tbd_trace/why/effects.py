@@ -103,8 +103,11 @@ def _scaled(durations: Durations, factor: Callable[[int], float]) -> Durations:
 
 
 def _copies(sim: Simulator, _change: Change, case: str, durations: Durations) -> Durations:
-    kinds = sim.program.ops.kind
-    return _scaled(durations, lambda op: 0.0 if kinds[op] == "memcpy" else 1.0)
+    ops = sim.program.ops
+    batches = {
+        op for op, kind in enumerate(ops.kind) if kind == "memcpy" and ops.cause[op] != CHECKPOINT
+    }
+    return _scaled(durations, lambda op: 0.0 if op in batches else 1.0)
 
 
 def _pinned(sim: Simulator, _change: Change, case: str, durations: Durations) -> Durations:

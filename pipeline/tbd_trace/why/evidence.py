@@ -102,7 +102,7 @@ def _unknown(program: Program) -> str:
         return reason
     if late := _late(program):
         said = f"operations that begin over 1 ms later than the trace explains: {late}"
-        return "; ".join(filter(None, (said, _blocked(program))))
+        return said + _blocked(program)
     return "no launching call recorded"
 
 
@@ -127,7 +127,7 @@ def _blocked(program: Program) -> str:
     if not spent:
         return ""
     ((name, ns),) = spent.most_common(1)
-    return f"meanwhile the host is in {name}" if 2 * ns > sum(e - b for b, e in delays) else ""
+    return f", while the host is in {name}" if 2 * ns > sum(e - b for b, e in delays) else ""
 
 
 def _late(program: Program) -> int:
@@ -152,7 +152,7 @@ def _copies(program: Program) -> str:
     memory = f"{100 * pageable / size:.0f} % pageable" if pageable > 0.005 * size else "pinned"
     each = f"{size / len(program.steps) / 1e6:.4g} MB per step" if program.steps else ""
     if number := offloaded_copies(program):
-        each = f"{number} copies of {each}" if each else f"{number} copies of {size / 1e6:.4g} MB"
+        each = f"{number} large copies, {each or f'{size / 1e9:.4g} GB'}"
     return ", ".join(filter(None, (each, f"{size / ns:.3g} GB/s", memory)))
 
 

@@ -19,6 +19,7 @@ _LEAST_SHARE_PCT = 0.5  # of a cause whose gain is computed
 _LEAST_GAIN = 1.03  # step now / likely step then, below which a change is not advised
 _LEAST_SHARE_WITHOUT_GAIN_PCT = 20.0  # of a cause with advice whose gain is unknown, as ADV01
 _PRODUCTS = ("gpu_matmul", "gpu_attention")
+_LEAST_HOST_PCT = 3.0  # share of the host, below which fewer launches are no advice
 _HOST_BOUND_PCT = 40.0  # share of host and input above which faster kernels are no advice
 _SIMPLER = 0.4  # part of the saving of a graph, from which another change comes first
 _MANY_ALLOCATIONS = 100  # of a program without steps, which its start does not explain
@@ -63,30 +64,13 @@ def ranked(
         simulator: None if no gain can be predicted.
     """
     elapsed = sum(spent.values())
-    host = spent.get("host", 0.0) + spent.get("input_pipeline", 0.0)
     causes = []
     for cause, ns in sorted(spent.items(), key=lambda item: (-item[1], item[0])):
         share = 100 * ns / elapsed
         sim = simulator if share >= _LEAST_SHARE_PCT else None
         change, gain = _best_change(changes_for(program, cause), sim)
-        advice = ADVICE.get(change.name if change else "") or causes_by_name()[cause]["advice"]
-        advice = advice or None
-        if gain and (program.base.mean_ns or 0.0) < _LEAST_GAIN * gain.likely_ns:
-            advice = None
-        is_training = bool(causes_by_name()[cause]["training"])
-        if (is_training and not program.trains) or (simulator and share < _LEAST_SHARE_PCT):
-            advice = None
-        if change is not None and change.name == "graph" and not program.steps:
-            advice = None  # a CUDA graph replays steps that repeat
-        if cause == "memory_allocation" and not (program.steps or _allocates_often(program)):
-            advice = None  # a program allocates when it begins
-        if cause == "copies" and offloaded_copies(program):
-            advice = _OFFLOADED
-        # Faster kernels do not help a step that waits for the host.
-        if cause.startswith(_PRODUCTS) and (
-            change is None or 100 * host / elapsed >= _HOST_BOUND_PCT
-        ):
-            advice = None
+        is_too_small = simulator is not None and share < _LEAST_SHARE_PCT
+        advice = None if is_too_small else _advice(program, spent, cause, change, gain)
         causes.append(
             Cause(
                 cause,
@@ -101,6 +85,42 @@ def ranked(
             )
         )
     return causes
+
+
+def _advice(
+    program: Program,
+    spent: dict[str, float],
+    cause: str,
+    change: Change | None,
+    gain: Prediction | None,
+) -> str | None:
+    about = causes_by_name()[cause]
+    if gain and (program.base.mean_ns or 0.0) < _LEAST_GAIN * gain.likely_ns:
+        return None
+    if (about["training"] and not program.trains) or _is_in_vain(program, spent, cause, change):
+        return None
+    if cause == "copies" and offloaded_copies(program):
+        return _OFFLOADED
+    return (ADVICE.get(change.name) if change else None) or about["advice"] or None
+
+
+def _is_in_vain(
+    program: Program, spent: dict[str, float], cause: str, change: Change | None
+) -> bool:
+    elapsed = sum(spent.values())
+    if cause == "host":
+        # A GPU graph replays steps that repeat.
+        is_small = 100 * spent[cause] < _LEAST_HOST_PCT * elapsed
+        return change is None or is_small or not program.steps
+    if cause == "memory_allocation":
+        # A program allocates when it begins.
+        allocations = sum(kind == "alloc" for kind in program.calls.kind)
+        return not program.steps and allocations < _MANY_ALLOCATIONS
+    if cause.startswith(_PRODUCTS):
+        # Faster kernels do not help a step that waits for the host.
+        host = spent.get("host", 0.0) + spent.get("input_pipeline", 0.0)
+        return change is None or 100 * host >= _HOST_BOUND_PCT * elapsed
+    return False
 
 
 def _range(gain: Prediction | None) -> tuple[float | None, float | None, float | None]:
@@ -136,10 +156,6 @@ def changes_for(program: Program, cause: str) -> list[Change]:
     if found is not None and found.kernels >= _MANY and found.median_ns < _SHORT_NS:
         names.append("bucket")
     return [parse_change(name) for name in names]
-
-
-def _allocates_often(program: Program) -> bool:
-    return sum(kind == "alloc" for kind in program.calls.kind) >= _MANY_ALLOCATIONS
 
 
 def recommended(causes: Sequence[Cause], now_ns: float | None) -> Cause | None:

@@ -1,8 +1,8 @@
 /*
 title    = "Waits for a compiler"
 question = "When did the launching thread compile kernels, or wait until they were compiled?"
-source   = """pauses of the host in ranges that are named after a compiler of kernels: NVRTC, nvFuser,
-    Triton, TorchInductor, TorchDynamo, XLA"""
+source   = """pauses of the host in ranges that are named after a compiler of kernels: NVRTC,
+    nvFuser, Triton, TorchInductor, TorchDynamo, XLA"""
 grain    = "part of the pause before a CUDA call"
 needs    = ["host_chain"]
 optional = ["annotation_range"]
@@ -39,6 +39,6 @@ FROM host_chain h
 JOIN outer_range c
     ON  c.trace_id = h.trace_id AND c.process_id = h.process_id AND c.thread_id = h.thread_id
     AND h.start_ns > c.start_ns AND h.start_ns - h.think_ns < c.end_ns
--- Shorter ones look up what is compiled already.
+-- Shorter ones look up kernels that are compiled already.
 WHERE least(h.start_ns, c.end_ns) - greatest(h.start_ns - h.think_ns, c.start_ns) > 100000
 ORDER BY h.trace_id, h.process_id, h.position, start_ns

@@ -547,3 +547,51 @@ def test_groups_of_kernels(name: str, cause: str, precision: str | None) -> None
     made.launch(0, 10, 20, name)
     (row,) = relation(made, "kernel_group")
     assert (row["cause"], row["precision"]) == (cause, precision)
+
+
+@pytest.mark.slow
+def test_a_call_of_the_host_during_a_delay_is_named() -> None:
+    unknown = next(cause for cause in judged_loop(LATE).causes if cause.cause == "unknown")
+    assert unknown.evidence.endswith(", while the host is in cudaDeviceSynchronize")
+
+
+@pytest.mark.slow
+def test_compilation_is_named_where_the_launching_thread_waits_for_it() -> None:
+    loop = Loop(stalls={(step, 3): 4 * MS for step in range(12)})
+    made = loop.run()
+    launches = [row for row in made.rows["api_call"] if row["name"] == "cudaLaunchKernel"]
+    for row in launches[2::6]:
+        made.add_range(row["start_ns"] - 4 * MS, row["start_ns"] - MS, "nvrtc")
+    one = judged(made)
+    # The GPU still works for the first 1.1 ms.
+    assert ns_per_step(one, "compilation") == pytest.approx(1.9 * MS, rel=0.05)
+    (cause,) = (each for each in one.causes if each.cause == "compilation")
+    assert (cause.remedy, cause.likely_step_ns) == (None, None)
+
+
+@pytest.mark.slow
+def test_graphs_are_no_advice_where_graphs_launch_the_kernels() -> None:
+    made = Loop(kernels=[("kernel", 5_000)] * 20).run()
+    before = judged(made)
+    assert next(cause for cause in before.causes if cause.cause == "host").remedy == "graph"
+    for row in made.rows["api_call"]:
+        row["name"] = row["name"].replace("cudaLaunchKernel", "cudaGraphLaunch")
+    host = next(cause for cause in judged(made).causes if cause.cause == "host")
+    assert (host.remedy, host.advice) == (None, None)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("number", "is_advised"), [(3, False), (100, True)])
+def test_allocations_at_the_start_are_no_cause_for_a_caching_allocator(
+    number: int, is_advised: bool
+) -> None:
+    made = MadeTrace()
+    made.add_trace()
+    made.launch(0, 10_000, 20_000)
+    for allocation in range(number):
+        made.add_call(30_000 + allocation * MS, 20_000 + (allocation + 1) * MS, "cudaMalloc")
+    end = 30_000 + number * MS
+    made.launch(end, end + 10_000, end + 20_000)
+    (cause,) = (each for each in judged(made).causes if each.cause == "memory_allocation")
+    assert cause.share_pct > 90
+    assert (cause.advice is not None) == is_advised

@@ -375,7 +375,10 @@ def test_the_likely_gain_decides_and_not_the_largest() -> None:
 
 def test_without_a_gain_the_largest_cause_with_advice_is_first() -> None:
     none = replace(caused("gpu_other", None, share=50), advice=None)
-    assert recommended([none, caused("host", None, share=20), caused("copies", None)], 100.0) is not None
+    assert (
+        recommended([none, caused("host", None, share=20), caused("copies", None)], 100.0)
+        is not None
+    )
     assert recommended([none, caused("host", None, share=19.9)], 100.0) is None
     assert recommended([caused("warm_up", 10.0)], 100.0) is None
     assert recommended([], 100.0) is None
@@ -531,3 +534,21 @@ def test_a_cause_that_the_first_change_shortens_has_a_remedy() -> None:
     assert one.try_first.change == "graph"
     assert one_cause(one, "launch_latency").share_pct > 20
     assert "launch latency" not in dict(sentences(one)).get("No remedy", "")
+
+
+@pytest.mark.parametrize(("likely", "first"), [(75.0, "input_pipeline"), (80.0, "host")])
+def test_a_change_that_saves_almost_half_as_much_comes_before_graphs(
+    likely: float, first: str
+) -> None:
+    graph = replace(caused("host", 45.0), remedy="graph")
+    input_ = replace(caused("input_pipeline", likely), remedy="input")
+    found = recommended([graph, input_], 100.0)
+    assert found is not None
+    assert found.cause == first
+
+
+def test_time_that_nothing_explains_is_not_saved_by_changes_of_the_host() -> None:
+    loop = Loop(late_ns={(step, 3): 5 * MS for step in range(12)})
+    found = Simulator(of(loop))
+    then = found.predict([parse_change("graph")])
+    assert then.best_ns >= found.busy_ns + 4.9 * MS

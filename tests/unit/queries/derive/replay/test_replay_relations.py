@@ -278,3 +278,38 @@ def test_ranges_of_a_framework_exclude_the_copy_of_the_batch(
         begin, _ = loop.marked[4]
         made.add_range(begin, begin + 2 * MS, text)
     assert Counter(row["evidence"] for row in relation(made, "input_wait")) == expected
+
+
+# compile_wait: ranges of compilers on the launching thread
+
+
+def compiling(*ranges: tuple[int, int, str], thread: int = 1) -> list[tuple[int, int, int]]:
+    """Return the waits, in µs, of a call at 10 ms whose pause is 9.9 ms, beside some ranges."""
+    made = MadeTrace()
+    made.add_trace()
+    made.launch(50 * US, 60 * US, 70 * US, took=50 * US)
+    made.launch(10 * MS, 10 * MS + 9 * US, 11 * MS)
+    for start, end, text in ranges:
+        made.add_range(start * US, end * US, text, thread_id=thread)
+    rows = relation(made, "compile_wait")
+    return [(row["position"], row["start_ns"] // US, row["end_ns"] // US) for row in rows]
+
+
+def test_a_pause_in_a_range_of_a_compiler_compiles() -> None:
+    assert compiling((1000, 4000, "executor_utils::NVRTC")) == [(2, 1000, 4000)]
+    assert compiling((0, 20_000, "FusionKernelRuntime::compileFusionParallel")) == [
+        (2, 100, 10_000)
+    ]
+    both = (1000, 2000, "async_compile.wait"), (3000, 5000, "triton_compile")
+    assert compiling(*both) == [(2, 1000, 2000), (2, 3000, 5000)]
+
+
+def test_of_nested_ranges_the_outer_one_counts() -> None:
+    ranges = (1000, 5000, "compile_fx"), (2000, 3000, "nvrtc"), (4000, 5000, "nvrtc")
+    assert compiling(*ranges) == [(2, 1000, 5000)]
+
+
+def test_other_ranges_and_threads_and_short_ranges_compile_nothing() -> None:
+    assert compiling((1000, 4000, "Torch-Compiled Region: 0/0"), (4000, 5000, "forward")) == []
+    assert compiling((1000, 4000, "nvrtc"), thread=2) == []
+    assert compiling((1000, 1090, "nvrtc")) == []

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 RELATIONS = (
     "gpu_chain", "host_chain", "step_window", "input_wait", "rank_wait", "kernel_group",
     "sampled_limit", "memcpy", "iteration", "host_window", "clock_check", "overlap_cost",
-    "compile_wait",
+    "compile_wait", "op_scope",
 )  # fmt: skip
 
 _MOST_ROWS = 100_000  # read at once; memory of larger results is not returned to the system
@@ -38,14 +38,18 @@ _OPS = """
 SELECT g.device_id, g.op_kind, g.name, coalesce(g.bytes, 0) AS bytes, g.start_ns,
     g.end_ns, coalesce(g.previous_position, 0) - 1 AS previous,
     coalesce(h.position, 0) - 1 AS call, coalesce(g.awaited_position, 0) - 1 AS awaited, g.lag_ns,
-    coalesce(c.cause, CASE g.op_kind WHEN 'graph' THEN 'gpu_other' ELSE 'copies' END) AS cause,
-    coalesce(c.precision, '') AS precision, coalesce(c.is_update, false) AS is_update,
+    CASE WHEN g.op_kind = 'graph' THEN 'gpu_other' WHEN g.op_kind <> 'kernel' THEN 'copies'
+         WHEN s.phase = 'optimizer' AND c.cause <> 'communication' THEN 'gpu_optimizer'
+         ELSE c.cause END AS cause,
+    CASE WHEN cause <> 'gpu_optimizer' THEN coalesce(c.precision, '') ELSE '' END AS precision, coalesce(c.is_update, false) AS is_update,
     coalesce(m.src_kind = 'pageable' OR m.dst_kind = 'pageable', false) AS is_pageable
 FROM gpu_chain g
 LEFT JOIN host_chain h
     ON  h.trace_id = g.trace_id AND h.process_id = g.process_id AND h.api_call_id = g.api_call_id
 LEFT JOIN kernel_group c
     ON c.trace_id = g.trace_id AND c.name = g.name AND g.op_kind = 'kernel'
+LEFT JOIN op_scope s
+    ON  s.trace_id = g.trace_id AND s.op_kind = g.op_kind AND s.op_id = g.op_id
 LEFT JOIN memcpy m
     ON m.trace_id = g.trace_id AND m.memcpy_id = g.op_id AND g.op_kind = 'memcpy'
 WHERE g.trace_id = $trace AND g.process_id = $process AND g.position BETWEEN $first AND $last

@@ -4,9 +4,9 @@ question = "When would each call and operation run after some changes?"
 source   = """replay of the trace under changed durations (tbd-trace whatif), in the best case"""
 grain    = "call or GPU operation of a process"
 needs    = [
-    "gpu_chain", "host_chain", "step_window", "input_wait", "rank_wait", "kernel_group",
-    "sampled_limit", "overlap_cost", "compile_wait", "clock_check", "iteration", "host_window",
-    "device", "training_window", "device_peak", "gpu_products", "memcpy", "process",
+    "gpu_chain", "op_scope", "host_chain", "step_window", "input_wait", "rank_wait",
+    "kernel_group", "sampled_limit", "overlap_cost", "compile_wait", "clock_check", "iteration",
+    "host_window", "device", "training_window", "device_peak", "gpu_products", "memcpy", "process",
     "trace", "whatif_models",
 ]
 computed_by = "tbd_trace.why.relations"

@@ -5,9 +5,9 @@ source   = """tbd-trace why: the time of the steps of the analysis window is div
     causes; gains are those of a replay of the trace without the cause"""
 grain    = "cause of a process"
 needs    = [
-    "gpu_chain", "host_chain", "step_window", "input_wait", "rank_wait", "kernel_group",
-    "sampled_limit", "overlap_cost", "compile_wait", "clock_check", "iteration", "host_window",
-    "device", "training_window", "memcpy", "process", "trace", "step_causes",
+    "gpu_chain", "op_scope", "host_chain", "step_window", "input_wait", "rank_wait",
+    "kernel_group", "sampled_limit", "overlap_cost", "compile_wait", "clock_check", "iteration",
+    "host_window", "device", "training_window", "memcpy", "process", "trace", "step_causes",
 ]
 computed_by = "tbd_trace.why.relations"
 [columns.trace_id]

@@ -595,3 +595,17 @@ def test_allocations_at_the_start_are_no_cause_for_a_caching_allocator(
     (cause,) = (each for each in judged(made).causes if each.cause == "memory_allocation")
     assert cause.share_pct > 90
     assert (cause.advice is not None) == is_advised
+
+
+@pytest.mark.slow
+def test_kernels_in_a_range_of_the_optimizer_are_the_optimizer_whatever_their_names() -> None:
+    loop = Loop()
+    made = loop.run()
+    launches = [row for row in made.rows["api_call"] if row["name"] == "cudaLaunchKernel"]
+    for row in launches[5::6]:
+        made.add_range(row["start_ns"] - 1000, row["end_ns"] + 1000, "phase:optimizer")
+    found = program(made)
+    own = [op for op, cause in enumerate(found.ops.cause) if cause == "gpu_optimizer"]
+    assert len(own) == loop.steps
+    assert {found.ops.precision[op] for op in own} == {""}
+    assert ns_per_step(judged(made), "gpu_optimizer") == pytest.approx(400_000, rel=0.01)

@@ -121,13 +121,14 @@ gloo AS (
         ON m.trace_id = c.trace_id AND m.collective_id = c.collective_id
     WHERE c.source = 'gloo'
 ),
--- The thread goes on after the collective has ended. Where it goes on before, it does not wait.
+-- The thread goes on after the collective has ended, or up to 1 % of it earlier, as the range of
+-- gloo ends after the call. Where it goes on before, it does not wait.
 wait AS (
-    SELECT g.program, g.end_ns, g.begun_ns,
+    SELECT g.program, g.begun_ns, if(g.is_own, g.end_ns, least(g.end_ns, p.end_ns)) AS end_ns,
         if(g.is_own, g.start_ns, greatest(g.start_ns, p.start_ns)) AS start_ns
-    FROM gloo g
-    ASOF LEFT JOIN pause p ON p.program = g.program AND g.end_ns >= p.start_ns
-    WHERE g.is_own OR (p.program IS NOT NULL AND (g.end_ns <= p.end_ns OR p.end_ns IS NULL))
+    FROM (SELECT *, end_ns - 0.01 * (end_ns - start_ns) AS almost_ns FROM gloo) g
+    ASOF LEFT JOIN pause p ON p.program = g.program AND g.almost_ns >= p.start_ns
+    WHERE g.is_own OR (p.program IS NOT NULL AND (g.almost_ns <= p.end_ns OR p.end_ns IS NULL))
 ),
 lane_interval AS (
     FROM outermost WHERE lane NOT IN ('optimizer', 'work')

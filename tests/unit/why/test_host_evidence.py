@@ -119,6 +119,21 @@ def test_backward_operators_of_an_engine_thread_count_while_the_caller_waits(
     assert sum(found.values()) == pytest.approx(100)
 
 
+@pytest.mark.slow
+def test_a_thread_that_goes_on_as_gloo_returns_has_waited(tmp_path: Path) -> None:
+    # The thread goes on at 810 us, after 110 us. The collective ends less than 1 % of it later; or
+    # 20 us later, where only the next pause, of 820 us on, waits for it.
+    for late, waited in ((11, 11), (30, 1)):
+        events = [
+            each | {"dur": each["dur"] + late}
+            if each["name"] == "gloo:all_reduce" and each["dur"] == 150
+            else each
+            for each in steps()
+        ]
+        found = shares(judged(tmp_path, events))
+        assert found.get("communication", 0) == waited
+
+
 def test_a_closure_in_the_step_of_the_optimizer_is_no_optimizer(tmp_path: Path) -> None:
     events = []
     for number in range(3):

@@ -91,9 +91,14 @@ def _input(program: Program) -> str:
 def _straggler(program: Program) -> str:
     last = Counter(rank for _, rank in program.rank_waits.values())
     ((rank, times),) = last.most_common(1)
+    return waiting(last.total(), times, rank, program.late_ranks.get(rank))
+
+
+def waiting(collectives: int, times: int, rank: int, why: str | None) -> str:
+    """Say how many collectives wait, how often for the most frequent rank, and why it is late."""
     return (
-        f"{last.total()} collectives wait for another rank to begin, {times} of them for rank "
-        f"{rank}"
+        f"{collectives} collectives wait for another rank to begin, {times} of them for rank "
+        f"{rank}" + (f", {why}" if why else "")
     )
 
 

@@ -8,8 +8,10 @@ from typing import NamedTuple
 
 import duckdb
 
+from tbd_trace.why.evidence import waiting
+
 RELATIONS = ("host_operator_time", "layer_host_time", "annotation_semantics", "_host_span",
-             "collective", "matched_collective")  # fmt: skip
+             "collective", "matched_collective", "straggler_cause")  # fmt: skip
 """Relations behind the evidence."""
 
 # Layers of the kind operator are operators, and ranges of record_function may be anything.
@@ -36,9 +38,10 @@ _COLLECTIVES = """
 SELECT c.kind, c.bytes,
     CASE WHEN m.is_synchronizing AND m.start_skew_ns > m.uncertainty_ns AND m.wait_ns > 0
          THEN m.last_rank END,
-    m.collective_id IS NOT NULL
+    m.collective_id IS NOT NULL, s.sentence
 FROM collective c
 LEFT JOIN matched_collective m ON m.trace_id = c.trace_id AND m.collective_id = c.collective_id
+LEFT JOIN straggler_cause s ON s.job = m.job AND s.rank = m.last_rank
 WHERE c.trace_id = $trace AND c.process_id = $process AND c.source = 'gloo'
   AND EXISTS (
     SELECT 1 FROM _host_span s
@@ -57,12 +60,13 @@ class Operator(NamedTuple):
 
 
 class Collective(NamedTuple):
-    """A collective of gloo; ``last_rank`` is the rank that it waits for."""
+    """A collective of gloo; ``last_rank`` is the rank that it waits for, and ``why``."""
 
     kind: str | None
     size: int | None
     last_rank: int | None
     is_matched: bool
+    why: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,10 +115,8 @@ class Shown:
         if not last:
             return "collectives wait for another rank to begin"
         rank = max(sorted(set(last)), key=last.count)
-        return (
-            f"{len(last)} collectives wait for another rank to begin, {last.count(rank)} of them "
-            f"for rank {rank}"
-        )
+        why = next(one.why for one in self.collectives if one.last_rank == rank)
+        return waiting(len(last), last.count(rank), rank, why)
 
     def _pct(self, ns: int) -> str:
         return f"{100 * ns / self.elapsed_ns:.0f} %"

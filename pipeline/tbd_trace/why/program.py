@@ -6,7 +6,7 @@ from array import array
 from collections import Counter
 from dataclasses import dataclass, field, replace
 from statistics import fmean
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -14,9 +14,6 @@ from tbd_trace.why.base import Base
 from tbd_trace.why.edges import EDGE
 from tbd_trace.why.events import Calls, Ops
 from tbd_trace.why.overlap import OverlapCost
-
-if TYPE_CHECKING:
-    pass
 
 MOSTLY_BUSY = 0.9
 """Part of a step in which the GPU works, from which on neither host nor loader limit it."""
@@ -57,6 +54,7 @@ class Program:
     tool: str  # profiler that recorded it, as in trace.tool
     input_waits: dict[int, InputWait] = field(default_factory=dict)  # by the call after it
     rank_waits: dict[int, tuple[int, int]] = field(default_factory=dict)  # ns and last rank by op
+    late_ranks: dict[int, str | None] = field(default_factory=dict)  # why each rank begins late
     sampled: str | None = None  # what limits the kernels, by periodic GPU metrics
     skewed: dict[int, str] = field(default_factory=dict)  # devices on another clock than the host
     overlap_costs: dict[int, OverlapCost] = field(default_factory=dict)  # by device

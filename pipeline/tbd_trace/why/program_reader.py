@@ -23,6 +23,7 @@ RELATIONS = (
     "gpu_chain", "host_chain", "step_window", "input_wait", "rank_wait", "kernel_group",
     "sampled_limit", "memcpy", "iteration", "host_window", "clock_check", "overlap_cost",
     "compile_wait", "op_scope",
+    "straggler_cause",
 )  # fmt: skip
 
 _MOST_ROWS = 100_000  # read at once; memory of larger results is not returned to the system
@@ -41,7 +42,8 @@ SELECT g.device_id, g.op_kind, g.name, coalesce(g.bytes, 0) AS bytes, g.start_ns
     CASE WHEN g.op_kind = 'graph' THEN 'gpu_other' WHEN g.op_kind <> 'kernel' THEN 'copies'
          WHEN s.phase = 'optimizer' AND c.cause <> 'communication' THEN 'gpu_optimizer'
          ELSE c.cause END AS cause,
-    CASE WHEN cause <> 'gpu_optimizer' THEN coalesce(c.precision, '') ELSE '' END AS precision, coalesce(c.is_update, false) AS is_update,
+    CASE WHEN s.phase IS DISTINCT FROM 'optimizer' THEN coalesce(c.precision, '') ELSE '' END
+        AS precision, coalesce(c.is_update, false) AS is_update,
     coalesce(m.src_kind = 'pageable' OR m.dst_kind = 'pageable', false) AS is_pageable
 FROM gpu_chain g
 LEFT JOIN host_chain h
@@ -68,8 +70,10 @@ SELECT position - 1 AS call, evidence, start_ns, end_ns, wait_ns,
 FROM input_wait WHERE trace_id = $trace AND process_id = $process ORDER BY position"""
 
 _RANKS = """
-SELECT position - 1 AS op, wait_ns, last_rank
-FROM rank_wait WHERE trace_id = $trace AND process_id = $process ORDER BY position"""
+SELECT r.position - 1 AS op, r.wait_ns, r.last_rank, s.sentence
+FROM rank_wait r
+LEFT JOIN straggler_cause s ON s.job = r.job AND s.rank = r.last_rank
+WHERE r.trace_id = $trace AND r.process_id = $process ORDER BY r.position"""
 
 _SAMPLED = """
 SELECT device_id, sentence
@@ -118,7 +122,7 @@ def load(
                 break
         return found
 
-    windows, waits = rows(_STEPS), rows(_INPUT).rows()
+    windows, waits, late = rows(_STEPS), rows(_INPUT).rows(), rows(_RANKS).rows()
     ((stream_gap_ns, launch_lag_ns),) = rows(_USUAL).rows()
     calls, ops = Calls(*columns(_CALLS)), Ops(*columns(_OPS))
     device_id = windows["device_id"][0] if windows.height else _busiest(ops)
@@ -141,7 +145,8 @@ def load(
         trains,
         tool,
         {call: InputWait(*wait) for call, *wait in waits},
-        {places[op]: (ns, rank) for op, ns, rank in rows(_RANKS).rows()},
+        {places[op]: (ns, rank) for op, ns, rank, _ in late},
+        {rank: sentence for _, _, rank, sentence in late},
         dict(rows(_SAMPLED).rows()).get(device_id),
         dict(rows(_CLOCKS).rows()),
         {device: OverlapCost(*cost) for device, *cost in rows(_OVERLAP).rows()},

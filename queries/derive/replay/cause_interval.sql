@@ -6,8 +6,9 @@ source   = """tbd-trace why: kernels count first, then communication, copies, an
 grain    = "interval of one cause; causes that run together share it"
 needs    = [
     "gpu_chain", "op_scope", "host_chain", "step_window", "input_wait", "rank_wait",
-    "kernel_group", "sampled_limit", "overlap_cost", "compile_wait", "clock_check", "iteration",
-    "host_window", "device", "training_window", "memcpy", "process", "trace",
+    "straggler_cause", "kernel_group", "sampled_limit", "overlap_cost", "compile_wait",
+    "clock_check", "iteration", "host_window", "device", "training_window", "memcpy", "process",
+    "trace",
 ]
 computed_by = "tbd_trace.why.relations"
 [columns.trace_id]

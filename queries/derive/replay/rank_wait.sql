@@ -12,13 +12,15 @@ doc = "the trace"
 doc = "key of the process; -1 when unknown"
 [columns.position]
 doc = "gpu_chain.position of the kernel"
+[columns.job]
+doc = "the job"
 [columns.wait_ns]
 unit = "ns"
 doc = "time from its start until the last rank begins, at most its duration"
 [columns.last_rank]
 doc = "the last rank"
 */
-SELECT g.trace_id, g.process_id, g.position,
+SELECT g.trace_id, g.process_id, g.position, m.job,
     least(m.wait_ns, g.end_ns - g.start_ns)::BIGINT AS wait_ns, m.last_rank
 FROM matched_collective m
 JOIN collective c ON c.trace_id = m.trace_id AND c.collective_id = m.collective_id

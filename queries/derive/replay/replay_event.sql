@@ -5,9 +5,9 @@ source   = """replay of the trace under changed durations (tbd-trace whatif), in
 grain    = "call or GPU operation of a process"
 needs    = [
     "gpu_chain", "op_scope", "host_chain", "step_window", "input_wait", "rank_wait",
-    "kernel_group", "sampled_limit", "overlap_cost", "compile_wait", "clock_check", "iteration",
-    "host_window", "device", "training_window", "device_peak", "gpu_products", "memcpy", "process",
-    "trace", "whatif_models",
+    "straggler_cause", "kernel_group", "sampled_limit", "overlap_cost", "compile_wait",
+    "clock_check", "iteration", "host_window", "device", "training_window", "device_peak",
+    "gpu_products", "memcpy", "process", "trace", "whatif_models",
 ]
 computed_by = "tbd_trace.why.relations"
 [params.change]

@@ -6,8 +6,9 @@ source   = """tbd-trace why: the time of the steps of the analysis window is div
 grain    = "cause of a process"
 needs    = [
     "gpu_chain", "op_scope", "host_chain", "step_window", "input_wait", "rank_wait",
-    "kernel_group", "sampled_limit", "overlap_cost", "compile_wait", "clock_check", "iteration",
-    "host_window", "device", "training_window", "memcpy", "process", "trace", "step_causes",
+    "straggler_cause", "kernel_group", "sampled_limit", "overlap_cost", "compile_wait",
+    "clock_check", "iteration", "host_window", "device", "training_window", "memcpy", "process",
+    "trace", "step_causes",
 ]
 computed_by = "tbd_trace.why.relations"
 [columns.trace_id]

@@ -5,6 +5,7 @@ source   = """starts of synchronizing collectives on one clock; collectives whos
     within the uncertainty of the clocks are undecided"""
 grain    = "rank of a job"
 needs    = ["rank_lateness"]
+optional = ["straggler_cause"]
 [columns.job]
 doc = "the job"
 [columns.rank]
@@ -35,6 +36,18 @@ unit = "%"
 doc = "median lateness when last ÷ median iteration; NULL where one is unknown"
 [columns.is_straggler]
 doc = "true for the rank of the verdict same rank"
+[columns.lost_ns]
+unit = "ns"
+doc = """time of a step in which another rank waits for this one, mean over the other ranks; on a
+    GPU, while no compute kernel runs; NULL if the rank is never last, or no step is known"""
+[columns.phase]
+doc = """where the rank loses the time: compute, input or host, against ranks that are late less;
+    NULL where the traces do not show it"""
+[columns.cause]
+doc = "more work, slower at equal work, waits for input or host; NULL as phase"
+[columns.extra_ns]
+unit = "ns"
+doc = "what the rank takes longer in a step for this cause; NULL without one"
 [columns.verdict]
 doc = "verdict on the job: same rank, rotating, not evaluable"
 [columns.reason]
@@ -49,8 +62,10 @@ kind = "barh"
 x = ["job", "rank"]
 y = ["times_last"]
 */
-SELECT job, rank, collectives, decided, times_last, share_last_pct, caused_wait_ns,
-    suffered_wait_ns, mean_lateness_ns, median_lateness_when_last_ns, lateness_pct, is_straggler,
-    verdict, reason, clock, uncertainty_ns
-FROM rank_lateness
-ORDER BY job, times_last DESC, rank
+SELECT l.job, l.rank, l.collectives, l.decided, l.times_last, l.share_last_pct, l.caused_wait_ns,
+    l.suffered_wait_ns, l.mean_lateness_ns, l.median_lateness_when_last_ns, l.lateness_pct,
+    l.is_straggler, c.lost_ns, c.phase, c.cause, c.extra_ns, l.verdict, l.reason, l.clock,
+    l.uncertainty_ns
+FROM rank_lateness l
+LEFT JOIN straggler_cause c USING (job, rank)
+ORDER BY l.job, l.times_last DESC, l.rank

@@ -41,7 +41,7 @@ SELECT g.device_id, g.op_kind, g.name, coalesce(g.bytes, 0) AS bytes, g.start_ns
     coalesce(h.position, 0) - 1 AS call, coalesce(g.awaited_position, 0) - 1 AS awaited, g.lag_ns,
     CASE WHEN g.op_kind = 'graph' THEN 'gpu_other' WHEN g.op_kind <> 'kernel' THEN 'copies'
          WHEN s.phase = 'optimizer' AND c.cause <> 'communication' THEN 'gpu_optimizer'
-         ELSE c.cause END AS cause,
+         ELSE coalesce(c.cause, 'gpu_other') END AS cause,
     CASE WHEN s.phase IS DISTINCT FROM 'optimizer' THEN coalesce(c.precision, '') ELSE '' END
         AS precision, coalesce(c.is_update, false) AS is_update,
     coalesce(m.src_kind = 'pageable' OR m.dst_kind = 'pageable', false) AS is_pageable

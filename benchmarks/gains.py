@@ -17,7 +17,7 @@ import json
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import median
 
@@ -42,7 +42,8 @@ _OF_WORLDS = {
 class Pair:
     """A program before and after a change.
 
-    ``after`` is a file, or empty; then ``before_ms`` and ``after_ms`` are the published times.
+    ``after`` is a file, or empty. ``before_ms`` and ``after_ms`` are published times of a step or
+    of a sample, in long runs without a profiler. One of the two is known.
     """
 
     program: str
@@ -67,6 +68,7 @@ class Compared:
     worst: float
     true: float
     remark: str = ""
+    published: float | None = None  # the truth by published times; None without any
 
     @property
     def is_inside(self) -> bool:
@@ -89,8 +91,8 @@ def main() -> None:
     options = parser.parse_args()
     found = list(_pairs(options.traces))
     print(
-        "| program | change | before | predicted (8 of 10) | measured | error | inside | remark |\n"
-        "|---|---|---:|---:|---:|---:|---|---|"
+        "| program | change | before | predicted (8 of 10) | measured | published | error | inside "
+        "| remark |\n|---|---|---:|---:|---:|---:|---:|---|---|"
     )
     for one in found:
         print(f"| {' | '.join(_cells(one))} |")
@@ -99,7 +101,9 @@ def main() -> None:
         "| of | predictions | inside | median width | median error of likely |\n"
         "|---|---:|---:|---:|---:|"
     )
-    print(_summary("pairs", found))
+    print(_summary("pairs, by the profile after the change", found))
+    by_times = [_as_published(one) for one in found]
+    print(_summary("pairs, by published times where there are any", by_times))
     for directory in options.worlds:
         of_world = list(_worlds(directory))
         for change in sorted({one.change for one in of_world}):
@@ -121,12 +125,13 @@ def _pairs(directories: Sequence[Path]) -> Iterator[Compared]:
         except CannotAnswerError as error:
             print(f"no answer about {program}: {error}")
             continue
-        if after is not None:
-            true = tbd_trace.open(after).why().slowest.step_ns
-            assert true is not None
-        else:
-            true = found.now_step_ns * float(pair.after_ms) / float(pair.before_ms)
-        yield _compared(program, pair.changes, found, true, pair.remark)
+        published = None
+        if pair.after_ms:
+            published = found.now_step_ns * float(pair.after_ms) / float(pair.before_ms)
+        true = tbd_trace.open(after).why().slowest.step_ns if after is not None else published
+        assert true is not None
+        compared = _compared(program, pair.changes, found, true, pair.remark)
+        yield replace(compared, published=published)
 
 
 def _worlds(directory: Path) -> Iterator[Compared]:
@@ -156,6 +161,10 @@ def _compared(program: str, changes: str, found: WhatIf, true: float, remark: st
     )
 
 
+def _as_published(one: Compared) -> Compared:
+    return one if one.published is None else replace(one, true=one.published)
+
+
 def _file(name: str, directories: Sequence[Path]) -> Path | None:
     return next((path for folder in directories for path in folder.rglob(name)), None)
 
@@ -167,6 +176,7 @@ def _cells(one: Compared) -> list[str]:
         ms(one.now),
         f"{ms(one.likely)} ({ms(one.best)} … {ms(one.worst)})",
         ms(one.true),
+        ms(one.published) if one.published is not None else "",
         f"{100 * one.error:+.0f} %",
         "yes" if one.is_inside else "no",
         one.remark,

@@ -18,11 +18,12 @@ from tbd_collectors.gpu_detection import CHIPS
 from tbd_collectors.process import CollectionError, Completed, NothingRecordedError, run
 from tbd_trace.errors import InputError, UsageError
 
+pytestmark = pytest.mark.slow
+
 ITERATIONS = """
 import time
 import nvtx
 
-pytestmark = pytest.mark.slow
 for number in range(5):
     with nvtx.annotate(f"iteration {number}", domain="tbd_trace"):
         with nvtx.annotate("phase:forward", domain="tbd_trace"):

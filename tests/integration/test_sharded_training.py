@@ -16,14 +16,13 @@ from tbd_models.definition import UnsupportedError
 
 torch = pytest.importorskip("torch")
 
+pytestmark = pytest.mark.slow
 RANKS = 2
 # A block of 20 parameters each, and 12 in no block.
 PROGRAM = """
 import copy, json, sys, torch
 import torch.distributed as dist
 from tbd_models.pytorch import distributed, sharded
-
-pytestmark = pytest.mark.slow
 
 class Net(torch.nn.Module):
     def __init__(self):

@@ -8,6 +8,7 @@ from collections.abc import Collection
 
 from tbd_trace.query.recording import action
 from tbd_trace.why.copies import offloaded_copies
+from tbd_trace.why.overlap import is_communication, is_compute
 from tbd_trace.why.program import Program
 from tbd_trace.why.shares import LONG_CALL_NS
 
@@ -20,7 +21,6 @@ _FIXED = {
     "compilation": "the launching thread is in ranges of a compiler",
     "host": "the GPU waits for the launching thread",
     "warm_up": "launches of more than 1 ms load modules or compile",
-    "communication": "communication kernels run alone",
     "launch_latency": "the GPU is idle after a launch began",
 }
 
@@ -146,6 +146,17 @@ def _call_names(program: Program, cause: str) -> str:
     return ", ".join(name for name, _ in names.most_common(2))
 
 
+def _communication(program: Program) -> str:
+    said = "communication kernels run alone"
+    ops = program.ops
+    own = [op for op in program.measured_ops if is_communication(ops.cause[op])]
+    # The previous operation of the stream computes.
+    among = sum((before := ops.previous[op]) >= 0 and is_compute(ops.cause[before]) for op in own)
+    if 2 * among <= len(own):
+        return said
+    return f"{said}, in the stream of compute kernels, beside which they cannot run"
+
+
 def _copies(program: Program) -> str:
     ops = program.ops
     copies = [op for op in program.measured_ops if ops.kind[op] == "memcpy"]
@@ -162,6 +173,7 @@ def _copies(program: Program) -> str:
 
 
 _DESCRIBED = {
+    "communication": _communication,
     "input_pipeline": _input,
     "copies": _copies,
     "straggler": _straggler,

@@ -11,9 +11,11 @@ from hypothesis import strategies as st
 
 from made_loop import programs_of
 from made_trace import MadeTrace
+from tbd_trace.query import prepare
 from tbd_trace.why.changes import parse_change
 from tbd_trace.why.events import Ops
 from tbd_trace.why.overlap import OverlapCost, is_communication, is_compute, time_beside
+from tbd_trace.why.processes import INPUTS, judgements
 from tbd_trace.why.program import Program
 from tbd_trace.why.whatif import Simulator
 
@@ -84,3 +86,21 @@ def test_less_communication_shortens_the_kernels_beside_it(change: str, saved: f
     # Without a measured cost, communication that is hidden costs nothing.
     free = Simulator(found).predict([parse_change(change)])
     assert free.ceiling_ns == pytest.approx(slowed.measured_ns, rel=0.01)
+
+
+@pytest.mark.parametrize(("stream", "is_said"), [(7, True), (9, False)])
+def test_communication_in_the_stream_of_compute_kernels_is_named(
+    stream: int, is_said: bool
+) -> None:
+    made = MadeTrace()
+    made.add_trace()
+    for step in range(6):
+        at = step * 20 * MS
+        made.add_range(at, at + 20 * MS, f"step {step}")
+        made.launch(at, at + 10_000, at + 8 * MS, "k0")
+        made.launch(at + 1, at + 8 * MS, at + 14 * MS, "ncclAllReduce", stream_id=stream)
+    with made.connect() as database:
+        prepare(database.connection, INPUTS)
+        (found,) = judgements(database.connection)
+    (cause,) = (one for one in found.causes if one.cause == COMMUNICATION)
+    assert ("in the stream of compute kernels" in cause.evidence) == is_said

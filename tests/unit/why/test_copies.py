@@ -15,6 +15,7 @@ from tbd_trace.why.program import Program
 from tbd_trace.why.ranking import Cause
 from tbd_trace.why.whatif import Simulator
 
+pytestmark = pytest.mark.slow
 MS = 1_000_000  # ns
 MB = 1_000_000  # bytes
 STEPS = 12

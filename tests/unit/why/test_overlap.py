@@ -73,6 +73,7 @@ def _program() -> Program:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("change", "saved"),
     [("comm=free", 2.0), ("comm=x2", 1.0), ("comm=x0.5", 0.0), ("compress", 1.0)],
@@ -88,6 +89,7 @@ def test_less_communication_shortens_the_kernels_beside_it(change: str, saved: f
     assert free.ceiling_ns == pytest.approx(slowed.measured_ns, rel=0.01)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("stream", "is_said"), [(7, True), (9, False)])
 def test_communication_in_the_stream_of_compute_kernels_is_named(
     stream: int, is_said: bool

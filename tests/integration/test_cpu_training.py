@@ -98,6 +98,7 @@ def ask(database: Database, name: str, **parameters: str) -> list[dict[str, Any]
     return found
 
 
+@pytest.mark.slow
 def test_iterations(recorded: tuple[Database, dict[str, Any]]) -> None:
     database, own = recorded
     rows = ask(database, "iteration_timing")
@@ -137,6 +138,7 @@ def lengths_in(own: dict[str, Any], counted: list[int]) -> dict[str, float]:
     return {text: sum(each[i] for i in counted) for text, each in own["lengths"].items()}
 
 
+@pytest.mark.slow
 def test_layers(recorded: tuple[Database, dict[str, Any]]) -> None:
     database, own = recorded
     counted = counted_iterations(database)

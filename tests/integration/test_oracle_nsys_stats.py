@@ -83,6 +83,7 @@ def test_kernel_sums(traces: Traces, stem: str) -> None:
     assert [text(total) for total in answer["total_ns"]] == [row[TIMES[0]] for row in theirs]
 
 
+@pytest.mark.slow
 @per_trace
 def test_memory_operations(traces: Traces, stem: str) -> None:
     answer = traces.ask(TRACES[stem], "memory_operations")

@@ -13,6 +13,7 @@ from corpus import ROOT
 MODULES = ("tbd_trace", "tbd_trace.api", "tbd_trace.query.result")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", MODULES)
 def test_examples(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT)

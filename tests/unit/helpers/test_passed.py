@@ -30,6 +30,7 @@ def test_property(number): pass
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("workers", ["0", pytest.param("1", marks=pytest.mark.nightly)])
 def test_what_passed_is_left_out(tmp_path: Path, workers: str) -> None:
     (tmp_path / "conftest.py").write_text((ROOT / "tests" / "conftest.py").read_text())

@@ -32,6 +32,7 @@ def low_limits(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(relation_cache, "_SHORTEST_SECONDS", 0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("events", "is_large"), [(900, False), (5_000, True)])
 def test_relations_about_memory_are_computed_for_large_snapshots(
     tmp_path: Path, events: int, is_large: bool

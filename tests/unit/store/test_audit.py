@@ -272,6 +272,7 @@ def test_of_many_kernels_the_longest_of_each_stream_is_seen(
     assert ": 99 in a sample of one in 260, over 1 earlier ones" in note
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "change",
     [

@@ -28,6 +28,7 @@ def replays(recorded: int, of: int) -> MadeTrace:
     return made
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("recorded", "of", "said"),
     [(2, 32, "30 of 32 graph launches"), (18, 20, "2 of 20"), (19, 20, None), (3, 3, None)],

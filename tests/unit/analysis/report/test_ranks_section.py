@@ -65,6 +65,7 @@ def test_the_chapter_of_a_job(page: Page) -> None:
     ]
 
 
+@pytest.mark.slow
 def test_lateness_by_rank_and_iteration(page: Page) -> None:
     section = ranks_of(page)
     assert section is not None

@@ -131,6 +131,7 @@ def test_the_sections_are_those_that_the_contents_name(reader: Reader) -> None:
     assert [f"#{name}" for name in ids] == links[1 : len(ids) + 1]  # after the skip link
 
 
+@pytest.mark.slow
 def test_the_headline_says_what_was_worked_out(page: Page) -> None:
     told = figures(page)
     busy = golden("compute_util")

@@ -46,6 +46,7 @@ def one_pass(made: MadeTrace, blocks: int = 10) -> tuple[int, int]:
 # one pass of equal blocks
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("text", "source"),
     [
@@ -62,6 +63,7 @@ def test_blocks_inside_one_call_are_no_steps(text: str, source: str) -> None:
     assert periods(made) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("text", ["train", "main", "resnet50_inference", "profiled region"])
 def test_a_range_of_any_name_around_many_repeats_does_not_hide_them(text: str) -> None:
     made = MadeTrace()
@@ -70,6 +72,7 @@ def test_a_range_of_any_name_around_many_repeats_does_not_hide_them(text: str) -
     assert 9 <= len(periods(made)) <= 10
 
 
+@pytest.mark.slow
 def test_repeats_that_are_each_one_call_are_steps() -> None:
     made = MadeTrace()
     launched = launch(made, ["copy", *BLOCK, "loss"] * 8)
@@ -78,6 +81,7 @@ def test_repeats_that_are_each_one_call_are_steps() -> None:
     assert starts(made) == launched[::6]
 
 
+@pytest.mark.slow
 def test_passes_are_found_where_blocks_repeat_inside_each() -> None:
     made = MadeTrace()
     length = 2 + 12 * len(BLOCK)
@@ -87,6 +91,7 @@ def test_passes_are_found_where_blocks_repeat_inside_each() -> None:
     assert starts(made) == launched[::length]
 
 
+@pytest.mark.slow
 def test_a_call_on_another_thread_proves_nothing() -> None:
     made = MadeTrace()
     start, end = one_pass(made)
@@ -94,6 +99,7 @@ def test_a_call_on_another_thread_proves_nothing() -> None:
     assert len(periods(made)) >= 9
 
 
+@pytest.mark.slow
 def test_a_call_that_never_ended_proves_nothing() -> None:
     made = MadeTrace()
     start, end = one_pass(made)
@@ -115,6 +121,7 @@ def numbered(made: MadeTrace, texts: Iterable[str], source: str = "nvtx") -> Non
         at += STEP * len(BLOCK)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("text", "source"),
     [
@@ -129,6 +136,7 @@ def test_periods_that_run_another_part_each_are_layers(text: str, source: str) -
     assert periods(made) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("text", "source"),
     [
@@ -143,12 +151,14 @@ def test_periods_that_run_the_same_part_each_are_steps(text: str, source: str) -
     assert len(periods(made)) == 12
 
 
+@pytest.mark.slow
 def test_ranges_that_number_the_steps_are_no_parts() -> None:
     made = MadeTrace()
     numbered(made, [f"compute {number}" for number in range(12)])
     assert len(periods(made)) == 12
 
 
+@pytest.mark.slow
 def test_ranges_inside_one_call_are_no_iterations() -> None:
     made = MadeTrace()
     for is_inside in (False, True):
@@ -172,6 +182,7 @@ def test_ranges_inside_one_call_are_no_iterations() -> None:
 # updates of the weights
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("update", "length"), [("adam_step", 1), ("rescale", 16)])
 def test_a_period_with_an_update_is_a_step_whatever_repeats_every_sixteenth(
     update: str, length: int
@@ -184,6 +195,7 @@ def test_a_period_with_an_update_is_a_step_whatever_repeats_every_sixteenth(
     assert len(periods(made)) in (160 // length - 1, 160 // length)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "update",
     [
@@ -206,6 +218,7 @@ def test_micro_batches_are_parts_of_a_step_however_small_the_update(
     assert rows[0]["start_ns"] in launched
 
 
+@pytest.mark.slow
 def test_copies_of_fsdp_are_no_updates() -> None:
     """Every second step copies, and by their names the copies could be updates."""
     made = MadeTrace()
@@ -213,6 +226,7 @@ def test_copies_of_fsdp_are_no_updates() -> None:
     assert len(periods(made)) in (11, 12)
 
 
+@pytest.mark.slow
 def test_kernels_launched_in_a_step_of_the_optimizer_are_updates() -> None:
     made = MadeTrace()
     launched = launch(made, (MICRO_BATCH * 4 + ["elementwise"]) * 6)
@@ -221,6 +235,7 @@ def test_kernels_launched_in_a_step_of_the_optimizer_are_updates() -> None:
     assert len(periods(made)) in (5, 6)
 
 
+@pytest.mark.slow
 def test_layers_updated_in_the_backward_pass_are_no_steps() -> None:
     made = MadeTrace()
     backward = ["gemm_bwd", "attention_bwd", "fused_adam"]
@@ -232,6 +247,7 @@ def test_layers_updated_in_the_backward_pass_are_no_steps() -> None:
 # the last period
 
 
+@pytest.mark.slow
 def test_five_updates_are_four_periods() -> None:
     """The trace ends with the fifth update; what precedes the first is no whole step."""
     made = MadeTrace()

@@ -84,6 +84,7 @@ def test_without_a_world_size_the_ranks_count() -> None:
     assert bandwidth(made, "group_size", "group_evidence") == [(3, "ranks present")]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "factor"),
     # https://github.com/NVIDIA/nccl-tests/blob/master/doc/PERFORMANCE.md, for n = 4

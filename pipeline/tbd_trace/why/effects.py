@@ -18,6 +18,7 @@ from tbd_trace.why.effects_on_communication import (
     rank_wait_ns,
     straggler,
 )
+from tbd_trace.why.overlap import is_compute
 from tbd_trace.why.program import Program
 from tbd_trace.why.replay import Durations
 
@@ -148,7 +149,7 @@ def _amp(sim: Simulator, _change: Change, case: str, durations: Durations) -> Du
 def _with_shorter_waits(sim: Simulator, before: Durations, after: Durations) -> Durations:
     # A change of all ranks shortens the kernels of slower ranks, too: waits for them shrink alike.
     waits = rank_wait_ns(sim)
-    kernels = [op for op, cause in enumerate(sim.program.ops.cause) if cause.startswith("gpu_")]
+    kernels = [op for op, cause in enumerate(sim.program.ops.cause) if is_compute(cause)]
     total = sum(before.op[op] for op in kernels)
     if not waits or not total:
         return after

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -18,18 +17,17 @@ if TYPE_CHECKING:
     from tbd_trace.why.whatif import Simulator
 
 
-def _integers(values: Iterable[int]) -> array[int]:
-    return array("q", values)
-
-
 def comm(sim: Simulator, change: Change, case: str, durations: Durations) -> Durations:
     """Return durations with other rates of communication; waits for other ranks remain."""
     causes, waits = sim.program.ops.cause, rank_wait_ns(sim)
-    op_ns = _integers(
-        wait + round((ns - wait) * change.factor)
-        if is_communication(causes[op]) and (wait := min(waits.get(op, 0), ns)) < ns
-        else ns
-        for op, ns in enumerate(durations.op)
+    op_ns = array(
+        "q",
+        (
+            wait + round((ns - wait) * change.factor)
+            if is_communication(causes[op]) and (wait := min(waits.get(op, 0), ns)) < ns
+            else ns
+            for op, ns in enumerate(durations.op)
+        ),
     )
     faster = durations if op_ns == durations.op else replace(durations, op=op_ns)
     return _with_shorter_overlap(sim, change.factor, faster)
@@ -59,11 +57,14 @@ def bucket(sim: Simulator, _change: Change, case: str, durations: Durations) -> 
     causes, waits = sim.program.ops.cause, rank_wait_ns(sim)
     return replace(
         durations,
-        op=_integers(
-            max(ns - round(latency * fewer), min(ns, waits.get(op, 0)))
-            if is_communication(causes[op])
-            else ns
-            for op, ns in enumerate(durations.op)
+        op=array(
+            "q",
+            (
+                max(ns - round(latency * fewer), min(ns, waits.get(op, 0)))
+                if is_communication(causes[op])
+                else ns
+                for op, ns in enumerate(durations.op)
+            ),
         ),
     )
 
@@ -84,7 +85,7 @@ def straggler(sim: Simulator, _change: Change, case: str, durations: Durations) 
     waits = rank_wait_ns(sim)
     if case == "worst" or not waits:
         return durations
-    op_ns = _integers(max(ns - waits.get(op, 0), 0) for op, ns in enumerate(durations.op))
+    op_ns = array("q", (max(ns - waits.get(op, 0), 0) for op, ns in enumerate(durations.op)))
     return replace(durations, op=op_ns)
 
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
+
+import numpy as np
 
 from tbd_trace.query.recording import action
 from tbd_trace.why.copies import offloaded_copies
-from tbd_trace.why.overlap import is_communication, is_compute
+from tbd_trace.why.overlap import elapsed_in, is_communication, is_compute
 from tbd_trace.why.program import Program
 from tbd_trace.why.shares import LONG_CALL_NS
 
@@ -105,38 +107,34 @@ def waiting(collectives: int, times: int, rank: int, why: str | None) -> str:
 def _unknown(program: Program) -> str:
     if reason := program.skewed.get(program.device_id):
         return reason
-    if late := _late(program):
-        said = f"operations that begin over 1 ms later than the trace explains: {late}"
-        return said + _blocked(program)
+    if delays := _delays(program):
+        said = f"operations that begin over 1 ms later than the trace explains: {len(delays)}"
+        return said + _blocked(program, delays)
     return "no launching call recorded"
 
 
-def _blocked(program: Program) -> str:
+def _blocked(program: Program, delays: Sequence[tuple[int, int]]) -> str:
     # The call in which the host is for most of the delays of operations.
-    calls, ops = program.calls, program.ops
-    delays = [
-        (ops.start[op] - ns, ops.start[op])
-        for op in range(len(ops.start))
-        if (ns := program.delay_ns(op))
-    ]
-    long = [
-        call
-        for call in range(len(calls.start))
-        if calls.end[call] - calls.start[call] > LONG_CALL_NS
-    ]
+    calls = program.calls
+    start, end = np.asarray(calls.start), np.asarray(calls.end)
+    long = np.flatnonzero(end - start > LONG_CALL_NS)
+    begun, ended = np.array(delays).T
     spent: Counter[str] = Counter()
-    for begin, end in delays:
-        for call in long:
-            if (ns := min(calls.end[call], end) - max(calls.start[call], begin)) > 0:
-                spent[calls.name[call]] += ns
+    for name in {calls.name[call] for call in long}:
+        own = [call for call in long if calls.name[call] == name]
+        elapsed = elapsed_in(start[own], end[own])
+        spent[name] = int((elapsed(ended) - elapsed(begun)).sum())
     if not spent:
         return ""
     ((name, ns),) = spent.most_common(1)
-    return f", while the host is in {name}" if 2 * ns > sum(e - b for b, e in delays) else ""
+    return f", while the host is in {name}" if 2 * ns > (ended - begun).sum() else ""
 
 
-def _late(program: Program) -> int:
-    return sum(program.delay_ns(op) > 0 for op in range(len(program.ops.start)))
+def _delays(program: Program) -> list[tuple[int, int]]:
+    # Start and end of the time before an operation that nothing explains.
+    start = program.ops.start
+    late = ((op, program.delay_ns(op)) for op in range(len(start)))
+    return [(start[op] - ns, start[op]) for op, ns in late if ns > 0]
 
 
 def _call_names(program: Program, cause: str) -> str:
@@ -216,7 +214,7 @@ def not_known(program: Program, input_share: float, error: float | None) -> list
         found.append(f"gains: no complete step found; {action(tool, 'steps')}")
     if error is not None and program.knows_launches and not explains(error):
         found.append(error_sentence(error))
-    if late := _late(program):
+    if late := len(_delays(program)):
         found.append(f"what delays operations ({late}): {action(tool, 'delays')}")
     if not program.knows_launches:
         found.append(

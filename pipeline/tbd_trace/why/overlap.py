@@ -90,19 +90,29 @@ def time_beside(
         here & np.array([is_asked(cause) for cause in ops.cause], dtype=bool)
         for is_asked in (is_own, is_other)
     )
-    begun, ended = _union(start[other], end[other])
-    if not len(begun):
-        return np.zeros(len(start), dtype=np.int64)
+    elapsed = elapsed_in(start[other], end[other])
+    beside: NDArray[np.int64] = np.where(own, elapsed(end) - elapsed(start), 0)
+    return beside
+
+
+def elapsed_in(
+    start: NDArray[Any], end: NDArray[Any]
+) -> Callable[[NDArray[Any]], NDArray[np.int64]]:
+    """Return a function of times in ns: how much of some intervals lies before each of them.
+
+    Intervals that overlap count once; they are in order of start.
+    """
+    begun, ended = _union(start, end)
     before = np.concatenate([[0], np.cumsum(ended - begun)])
 
-    def elapsed(at: NDArray[Any]) -> NDArray[Any]:
-        # Time of the others before a time.
+    def elapsed(at: NDArray[Any]) -> NDArray[np.int64]:
+        if not len(begun):
+            return np.zeros(len(at), dtype=np.int64)
         last = np.searchsorted(begun, at, side="right") - 1
         part = np.minimum(at, ended[last]) - begun[last]
         return np.where(last < 0, 0, before[last] + part)
 
-    beside: NDArray[np.int64] = np.where(own, elapsed(end) - elapsed(start), 0)
-    return beside
+    return elapsed
 
 
 def _union(start: NDArray[Any], end: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:

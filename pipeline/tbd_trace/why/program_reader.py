@@ -128,8 +128,8 @@ def load(
     device_id = windows["device_id"][0] if windows.height else _busiest(ops)
     steps = [StepWindow(*row) for row in windows.drop("device_id").iter_rows()]
     compile_waits: dict[int, list[tuple[int, int]]] = defaultdict(list)
-    for call, *interval in rows(_COMPILE).rows():
-        compile_waits[call].append((interval[0], interval[1]))
+    for call, start_ns, end_ns in rows(_COMPILE).rows():
+        compile_waits[call].append((start_ns, end_ns))
     pairs, places = insert_edges(ops, steps, device_id)
     calls.awaited = moved(calls.awaited, places)
     program = Program(

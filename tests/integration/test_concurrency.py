@@ -200,7 +200,8 @@ def limited_here(size: int) -> Iterator[None]:
 @pytest.fixture
 def without_compiled_modules(monkeypatch: pytest.MonkeyPatch) -> None:
     """Keep Python from writing compiled modules: it takes one that the limit cut for whole."""
-    monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
+    monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")  # other processes
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)  # this one
 
 
 @pytest.mark.usefixtures("without_compiled_modules")

@@ -66,7 +66,9 @@ summed AS (
         count(*) FILTER (alone >= 2 AND under >= 1) AS places,
         sum(slowed_ns) FILTER (alone >= 2 AND under >= 1) AS slowed_ns,
         sum(under * alone_ns) FILTER (alone >= 2 AND under >= 1) AS alone_ns,
-        sum(second_ns) FILTER (alone >= 4) / sum(other_ns) FILTER (alone >= 4) AS placebo
+        -- Sums of fractions depend on their order.
+        sum(second_ns ORDER BY stream_id, place) FILTER (alone >= 4)
+            / sum(other_ns) FILTER (alone >= 4) AS placebo
     FROM placed GROUP BY ALL
 ),
 judged AS (

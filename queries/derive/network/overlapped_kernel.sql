@@ -2,7 +2,8 @@
 title    = "Kernels under communication"
 question = "How long did each compute kernel run while the GPU also communicated?"
 source   = """kernels of the same place in the step: the same stream, number in the step, name, grid
-    and block. Of each stream, the steps with the most frequent sequence of kernels count"""
+    and block. Of each stream, the steps with the most frequent sequence of kernels count; if
+    several are equally frequent, with the earliest"""
 grain    = "compute kernel of a device that communicates, in the steps of the analysis window"
 needs    = ["kernel", "gpu_op", "kernel_class"]
 optional = ["window_op"]
@@ -83,8 +84,14 @@ sequence AS (
     FROM computing GROUP BY ALL
 ),
 usual AS (
-    SELECT trace_id, process_id, device_id, stream_id, mode(shapes) AS shapes
-    FROM sequence GROUP BY ALL
+    SELECT trace_id, process_id, device_id, stream_id,
+        arg_max(shapes, {'steps': steps, 'earlier': -first_step}) AS shapes
+    FROM (
+        SELECT trace_id, process_id, device_id, stream_id, shapes, count(*) AS steps,
+            min(iteration) AS first_step
+        FROM sequence GROUP BY ALL
+    )
+    GROUP BY ALL
 ),
 timed AS (
     SELECT c.*,

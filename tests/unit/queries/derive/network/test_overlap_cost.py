@@ -125,6 +125,15 @@ def test_other_sequences_of_kernels_do_not_count() -> None:
     assert (found["iterations"], found["slowdown"]) == (STEPS - 2, pytest.approx(1.5))
 
 
+def test_the_earliest_of_equally_frequent_sequences_counts() -> None:
+    made = MadeTrace()
+    add_steps(made, "t", 1.5, lambda step: step, noise=0)
+    for step in range(STEPS):
+        at = step * 100 * MS
+        made.launch(at, at + MS - 1000, at + MS - 1, f"only in step {step}")
+    assert {row["iteration"] for row in relation(made, "overlapped_kernel")} == {0}
+
+
 def test_time_under_communication_by_brute_force() -> None:
     rng, made, expected = random.Random(5), MadeTrace(), {}
 

@@ -59,11 +59,12 @@ communication AS (
 ),
 issued AS (
     SELECT o.trace_id, o.op_id, o.process_id, o.device_id, o.stream_id, o.start_ns, o.end_ns,
-        o.name, l.thread_id AS host_thread_id, l.start_ns AS issue_ns
+        o.name, l.process_id AS host_process_id, l.thread_id AS host_thread_id,
+        l.start_ns AS issue_ns
     FROM communication o
     LEFT JOIN launch l
         ON  l.trace_id = o.trace_id AND l.correlation_id = o.correlation_id
-        AND l.process_id IS NOT DISTINCT FROM o.process_id
+        AND (l.process_id = o.process_id OR (o.process_id IS NULL AND l.is_sole))
         AND (l.from_ns IS NULL OR o.start_ns >= l.from_ns)
         AND (l.until_ns IS NULL OR o.start_ns < l.until_ns)
 ),
@@ -75,14 +76,14 @@ labelled AS (
     ASOF LEFT JOIN (
         SELECT * FROM annotation WHERE starts_with(text, 'nccl:') AND kind <> 'mark'
     ) a
-        ON  a.trace_id = i.trace_id AND a.process_id = i.process_id
+        ON  a.trace_id = i.trace_id AND a.process_id = i.host_process_id
         AND a.thread_id = i.host_thread_id AND i.issue_ns >= a.start_ns
 ),
 described AS (
     SELECT l.*, CASE WHEN r.end_ns >= l.issue_ns THEN r.record_id END AS operator_id
     FROM labelled l
     ASOF LEFT JOIN (SELECT * FROM collective_record WHERE source = 'operator') r
-        ON  r.trace_id = l.trace_id AND r.process_id = l.process_id
+        ON  r.trace_id = l.trace_id AND r.process_id = l.host_process_id
         AND r.thread_id = l.host_thread_id AND l.issue_ns >= r.start_ns
 ),
 -- The range of a shard around a collective of gloo has the bytes of all ranks, and says where gloo

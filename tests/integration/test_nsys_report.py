@@ -292,7 +292,9 @@ def test_real_stream(tmp_path: Path, temporary: Path, monkeypatch: pytest.Monkey
 def test_real_damaged_report(tmp_path: Path) -> None:
     path = profiled(tmp_path, "")
     path.write_bytes(path.read_bytes()[:50_000])
-    with pytest.raises(InputError, match=r"nsys [\d.]+ cannot export this report \(.*error"):
+    # Under load nsys can leave a .qdstrm, for which it has other words.
+    found = r"nsys [\d.]+ cannot export this report .*\(.*(error|corrupted)"
+    with pytest.raises(InputError, match=found):
         NSYS_REPORT.open(path)
 
 

@@ -2,8 +2,8 @@
 title    = "Kernels under communication"
 question = "How long did each compute kernel run while the GPU also communicated?"
 source   = """kernels of the same place in the step: the same stream, number in the step, name, grid
-    and block. Of each stream, the steps with the most frequent sequence of kernels count; if
-    several are equally frequent, with the earliest"""
+    and block. Of each stream, the steps with the most frequent sequence of kernels count, or with
+    the earliest one of equally frequent ones"""
 grain    = "compute kernel of a device that communicates, in the steps of the analysis window"
 needs    = ["kernel", "gpu_op", "kernel_class"]
 optional = ["window_op"]

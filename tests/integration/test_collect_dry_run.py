@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from nsys_agent import until_served
 from tbd_collectors.process import CollectionError, Completed, run
 from tbd_trace.cli import main as cli
 
@@ -49,9 +50,12 @@ def profiler(argv: Sequence[str]) -> str:
 @pytest.fixture
 def perform(tmp_path: Path) -> Callable[[Sequence[str]], Completed]:
     def performed(argv: Sequence[str]) -> Completed:
-        return run(
-            argv, environment={}, directory=tmp_path, timeout_s=120, log=tmp_path / "log.txt"
-        )
+        def once(_: int) -> Completed:
+            return run(
+                argv, environment={}, directory=tmp_path, timeout_s=120, log=tmp_path / "log.txt"
+            )
+
+        return until_served(once, lambda done: "\n".join(done.tail))
 
     return performed
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -11,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from corpus import ROOT
+from nsys_agent import until_served
 
 pytestmark = pytest.mark.slow  # starts PyTorch four times: what is rehearsed are whole commands
 
@@ -23,7 +25,12 @@ def _rehearse(directory: Path, *steps: str) -> list[dict[str, str]]:
     }
     options = ["--device", "cpu", "--limit", "1000", "-o", str(directory)]
     argv = [sys.executable, "-m", "gpu_check", *options, *steps]
-    done = subprocess.run(argv, env=environ, capture_output=True, text=True, check=False)
+
+    def once(_: int) -> subprocess.CompletedProcess[str]:
+        shutil.rmtree(directory)  # of an attempt before
+        return subprocess.run(argv, env=environ, capture_output=True, text=True, check=False)
+
+    done = until_served(once, lambda done: done.stdout + done.stderr)
     assert done.returncode == 0, done.stdout + done.stderr
     with (directory / "verdicts.csv").open(encoding="utf-8", newline="") as file:
         return list(csv.DictReader(file))

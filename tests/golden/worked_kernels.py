@@ -35,6 +35,7 @@ TABLES: dict[str, str | None] = {
     "collective_record": None,
     "cpu_sample": "SAMPLING_CALLCHAINS",
     "device": "TARGET_INFO_GPU",
+    "event_wait": None,
     "gpu_sample": "GPU_METRICS",
     "graph_launch": "CUPTI_ACTIVITY_KIND_GRAPH_TRACE",
     "job_point": None,

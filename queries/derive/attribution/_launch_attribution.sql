@@ -17,16 +17,6 @@ doc = "the launch"
 doc = "key of the process"
 [columns.thread_id]
 doc = "key of the thread"
-[columns.correlation_id]
-doc = "id that joins the launch to GPU operations, unique per process"
-[columns.is_sole]
-doc = "true if no other process launched with this correlation id"
-[columns.from_ns]
-unit = "ns"
-doc = "as in launch"
-[columns.until_ns]
-unit = "ns"
-doc = "as in launch"
 [columns.start_ns]
 unit = "ns"
 doc = "start of the call"
@@ -77,10 +67,9 @@ own AS (
         max(iteration) AS iteration, min(library_phase) AS library_phase
     FROM held GROUP BY ALL
 )
-SELECT l.trace_id, l.api_call_id, l.process_id, l.thread_id, l.correlation_id, l.is_sole,
-    l.from_ns, l.until_ns, l.start_ns, l.end_ns, o.layer_order, o.phase::VARCHAR AS phase,
-    o.backward_position,
-    o.is_backward, o.is_forward, o.iteration, o.library_phase::VARCHAR AS library_phase,
+SELECT l.trace_id, l.api_call_id, l.process_id, l.thread_id, l.start_ns, l.end_ns, o.layer_order,
+    o.phase::VARCHAR AS phase, o.backward_position, o.is_backward, o.is_forward, o.iteration,
+    o.library_phase::VARCHAR AS library_phase,
     contains(l.name, 'GraphLaunch') AS is_graph_launch
 FROM launch l
 LEFT JOIN own o ON o.host_thread = l.host_thread AND o.position = l.position

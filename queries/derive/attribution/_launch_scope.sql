@@ -14,16 +14,6 @@ doc = "the launch"
 doc = "key of the process"
 [columns.thread_id]
 doc = "key of the thread"
-[columns.correlation_id]
-doc = "id that joins the launch to GPU operations, unique per process"
-[columns.is_sole]
-doc = "true if no other process launched with this correlation id"
-[columns.from_ns]
-unit = "ns"
-doc = "as in launch"
-[columns.until_ns]
-unit = "ns"
-doc = "as in launch"
 [columns.start_ns]
 unit = "ns"
 doc = "start of the call"
@@ -46,8 +36,7 @@ doc = """how the iteration was found: nvtx or torch range (it encloses the launc
     (another thread launched during the iteration), anchor kernel (_iteration_anchor); NULL outside
     iterations"""
 */
-SELECT l.trace_id, l.api_call_id, l.process_id, l.thread_id, l.correlation_id, l.is_sole,
-    l.from_ns, l.until_ns, l.start_ns, l.end_ns,
+SELECT l.trace_id, l.api_call_id, l.process_id, l.thread_id, l.start_ns, l.end_ns,
     -- Nothing shows which operators and modules a graph of a PyTorch trace contains.
     CASE WHEN l.is_graph_launch AND t.tool = 'torch' THEN NULL
          WHEN m.layer_kind IN ('convention', 'stack', 'plain') THEN m.layer

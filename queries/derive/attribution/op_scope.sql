@@ -3,7 +3,7 @@ title    = "Scope of each GPU operation"
 question = "Which launch, layer, phase and iteration does each GPU operation belong to?"
 grain    = "GPU operation"
 needs    = ["gpu_op"]
-optional = ["_launch_scope", "_iteration_boundary"]
+optional = ["op_launch", "_launch_scope", "_iteration_boundary"]
 [columns.trace_id]
 doc = "the trace"
 [columns.op_kind]
@@ -75,15 +75,12 @@ scope AS (
 )
 SELECT o.trace_id, o.op_kind, o.op_id, o.start_ns, o.end_ns, o.duration_ns, o.process_id,
     o.device_id, o.stream_id, o.name, o.bytes,
-    s.api_call_id, s.thread_id, s.start_ns AS launch_start_ns, s.end_ns AS launch_end_ns,
+    c.api_call_id, c.thread_id, c.launch_start_ns, c.launch_end_ns,
     s.layer, s.layer_evidence::VARCHAR AS layer_evidence, s.phase::VARCHAR AS phase,
     coalesce(s.iteration, u.iteration) AS iteration,
     CASE WHEN u.iteration IS NOT NULL THEN 'anchor kernel' ELSE s.evidence::VARCHAR END AS evidence
 FROM gpu_op o
-LEFT JOIN scope s
-    ON  s.trace_id = o.trace_id AND s.correlation_id = o.correlation_id
-    AND (s.process_id = o.process_id OR (o.process_id IS NULL AND s.is_sole))
-    AND (s.from_ns IS NULL OR o.start_ns >= s.from_ns)
-    AND (s.until_ns IS NULL OR o.start_ns < s.until_ns)
+LEFT JOIN op_launch c USING (trace_id, op_kind, op_id)
+LEFT JOIN scope s ON s.trace_id = c.trace_id AND s.api_call_id = c.api_call_id
 LEFT JOIN unlaunched u
     ON u.trace_id = o.trace_id AND u.op_kind = o.op_kind AND u.op_id = o.op_id

@@ -3,7 +3,7 @@ title    = "GPU time of NVTX ranges"
 question = "When did the GPU run the work that each range launched, and how long did it take?"
 source   = "same projection as nsys stats nvtx_gpu_proj_trace"
 grain    = "NVTX range that launched GPU operations"
-needs    = ["gpu_op", "launch", "_range_launch_interval"]
+needs    = ["gpu_op", "op_launch", "_range_launch_interval"]
 [columns.trace_id]
 doc = "the trace"
 [columns.annotation_id]
@@ -29,11 +29,7 @@ operation AS (
     SELECT l.host_thread, l.position, min(o.start_ns) AS start_ns, max(o.end_ns) AS end_ns,
         sum(o.duration_ns) AS sum_ns, count(*) AS operations
     FROM gpu_op o
-    JOIN launch l
-        ON  l.trace_id = o.trace_id AND l.correlation_id = o.correlation_id
-        AND (l.process_id = o.process_id OR (o.process_id IS NULL AND l.is_sole))
-        AND (l.from_ns IS NULL OR o.start_ns >= l.from_ns)
-        AND (l.until_ns IS NULL OR o.start_ns < l.until_ns)
+    JOIN op_launch l USING (trace_id, op_kind, op_id)
     WHERE l.host_thread IS NOT NULL
     GROUP BY ALL
 ),

@@ -5,7 +5,7 @@ source   = "same sums as nsys stats nvtx_kern_sum: a kernel counts in every rang
 grain    = """kernel name and launching thread, per path of NVTX ranges or, with by=range, per
     domain and text"""
 needs    = ["kernel"]
-optional = ["launch", "_launch_range", "annotation_range", "annotation_tree", "counter_donor_trace"]
+optional = ["op_launch", "_launch_range", "annotation_range", "annotation_tree", "counter_donor_trace"]
 [params.by]
 doc = """path: group ranges with equal ancestors; range: group ranges with equal domain and text,
     wherever they are nested"""
@@ -64,11 +64,8 @@ launched AS (
     SELECT k.trace_id, k.kernel_id, k.name AS kernel_name, k.duration_ns,
         l.api_call_id, l.process_id, l.thread_id
     FROM kernel k
-    LEFT JOIN launch l
-        ON  l.trace_id = k.trace_id AND l.correlation_id = k.correlation_id
-        AND (l.process_id = k.process_id OR (k.process_id IS NULL AND l.is_sole))
-        AND (l.from_ns IS NULL OR k.start_ns >= l.from_ns)
-        AND (l.until_ns IS NULL OR k.start_ns < l.until_ns)
+    LEFT JOIN op_launch l
+        ON l.trace_id = k.trace_id AND l.op_kind = 'kernel' AND l.op_id = k.kernel_id
     WHERE k.trace_id NOT IN (SELECT trace_id FROM counter_donor_trace)
 ),
 -- Processes, threads and names are numbered, because grouping by numbers is faster.

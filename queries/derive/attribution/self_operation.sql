@@ -5,7 +5,7 @@ question = """How long do the GPU operations take that each annotated part of th
 source   = "an operation belongs to the innermost range around its launch"
 grain    = "operation name per domain, name and style of NVTX ranges, per trace"
 needs    = ["gpu_op"]
-optional = ["launch", "_innermost_range", "innermost_name"]
+optional = ["op_launch", "_innermost_range", "innermost_name"]
 [columns.trace_id]
 doc = "the trace"
 [columns.domain]
@@ -45,20 +45,16 @@ labelled AS (
         AND n.kind = h.kind AND n.domain IS NOT DISTINCT FROM h.domain
 ),
 launcher AS (
-    SELECT l.trace_id, l.process_id, l.correlation_id, l.is_sole, l.from_ns, l.until_ns, n.label
-    FROM launch l
-    JOIN _innermost_range i ON i.trace_id = l.trace_id AND i.api_call_id = l.api_call_id
+    SELECT i.trace_id, i.api_call_id, n.label
+    FROM _innermost_range i
     JOIN labelled n ON n.trace_id = i.trace_id AND n.annotation_id = i.annotation_id
 ),
 summed AS (
     SELECT o.trace_id, l.label, o.op_kind, o.name AS op_name, count(*) AS operations,
         sum(o.duration_ns)::BIGINT AS total_ns
     FROM gpu_op o
-    LEFT JOIN launcher l
-        ON  l.trace_id = o.trace_id AND l.correlation_id = o.correlation_id
-        AND (l.process_id = o.process_id OR (o.process_id IS NULL AND l.is_sole))
-        AND (l.from_ns IS NULL OR o.start_ns >= l.from_ns)
-        AND (l.until_ns IS NULL OR o.start_ns < l.until_ns)
+    LEFT JOIN op_launch c USING (trace_id, op_kind, op_id)
+    LEFT JOIN launcher l ON l.trace_id = c.trace_id AND l.api_call_id = c.api_call_id
     GROUP BY ALL
 )
 SELECT s.trace_id, n.domain, n.name AS range_name, n.kind AS style, s.op_kind, s.op_name,

@@ -4,7 +4,7 @@ question = "Which part of the FLOP of an operator does each kernel have that it 
 source   = """FLOP of the operator (operator_flop), distributed over the kernels launched inside it
     by duration; its arithmetic by the type of its inputs and the names of its kernels"""
 grain    = "kernel launched inside an operator with known FLOP"
-needs    = ["operator_flop", "gpu_op", "launch"]
+needs    = ["operator_flop", "gpu_op", "launch", "op_launch"]
 optional = ["kernel_class", "device_peak"]
 [columns.trace_id]
 doc = "the trace"
@@ -38,7 +38,7 @@ WITH
 held AS (
     SELECT f.trace_id, f.annotation_id, f.pass, f.convention, f.precision, f.flop, f.model_flop,
         f.least_bytes,
-        l.process_id, l.correlation_id, l.is_sole, l.from_ns, l.until_ns
+        l.api_call_id
     FROM launch l
     ASOF JOIN (FROM operator_flop WHERE thread_id IS NOT NULL) f
         ON  f.trace_id = l.trace_id
@@ -47,8 +47,7 @@ held AS (
     WHERE l.end_ns <= f.end_ns AND f.flop IS NOT NULL
 ),
 part AS (
-    SELECT h.* EXCLUDE (process_id, correlation_id, is_sole, from_ns, until_ns),
-        o.op_id AS kernel_id,
+    SELECT h.* EXCLUDE (api_call_id), o.op_id AS kernel_id,
         -- TF32 needs compute capability 8.0. Tensile's kernels (AMD) compute in FP32.
         coalesce(bool_or(c.tensor_core AND NOT starts_with(o.name, 'Cijk_')) OVER operator, false)
             AND coalesce(TRY_CAST(p.compute_capability AS DOUBLE) >= 8, true) AS is_tf32,
@@ -56,11 +55,8 @@ part AS (
         count(*) OVER operator = 1 AS is_only,
         o.duration_ns / nullif(sum(o.duration_ns) OVER operator, 0) AS share
     FROM held h
-    JOIN gpu_op o
-        ON  o.trace_id = h.trace_id AND o.correlation_id = h.correlation_id
-        AND (h.process_id = o.process_id OR (o.process_id IS NULL AND h.is_sole))
-        AND (h.from_ns IS NULL OR o.start_ns >= h.from_ns)
-        AND (h.until_ns IS NULL OR o.start_ns < h.until_ns)
+    JOIN op_launch l ON l.trace_id = h.trace_id AND l.api_call_id = h.api_call_id
+    JOIN gpu_op o ON o.trace_id = l.trace_id AND o.op_kind = l.op_kind AND o.op_id = l.op_id
     LEFT JOIN kernel_class c ON c.trace_id = o.trace_id AND c.name = o.name
     LEFT JOIN device_peak p
         ON  p.trace_id = o.trace_id AND p.device_id = o.device_id

@@ -5,7 +5,7 @@ source   = """a training loop repeats the same work: a kernel that runs once per
     anchor) cuts the sequence of kernels into periods with equal counts of each kernel"""
 grain    = "iteration of a process"
 needs    = ["gpu_op"]
-optional = ["kernel", "launch", "_iteration_mark", "_model_call", "_model_part",
+optional = ["kernel", "op_launch", "_iteration_mark", "_model_call", "_model_part",
     "annotation_semantics", "annotation_range"]
 [params.min_confidence]
 doc = "minimum score of an anchor"
@@ -76,7 +76,7 @@ ordered AS (
     SELECT o.trace_id, coalesce(o.process_id, -1) AS process_id,
         coalesce(o.device_id, -1) AS device_id,
         o.stream_id, o.op_kind, o.op_id, o.start_ns, o.end_ns, n.number AS name, l.thread_id,
-        l.start_ns AS launch_ns, l.end_ns AS launched_ns,
+        l.launch_start_ns AS launch_ns, l.launch_end_ns AS launched_ns,
         hash(n.number, k.grid_x, k.grid_y, k.grid_z, k.block_x, k.block_y, k.block_z)
             AS configuration
     -- Filtered before the joins, which are otherwise computed for rows that are dropped.
@@ -90,11 +90,8 @@ ordered AS (
     LEFT JOIN kernel_name n ON n.name = o.name
     LEFT JOIN kernel k
         ON k.trace_id = o.trace_id AND k.kernel_id = o.op_id AND o.op_kind = 'kernel'
-    LEFT JOIN launch l
-        ON  l.trace_id = o.trace_id AND l.correlation_id = o.correlation_id
-        AND (l.process_id = o.process_id OR (o.process_id IS NULL AND l.is_sole))
-        AND (l.from_ns IS NULL OR o.start_ns >= l.from_ns)
-        AND (l.until_ns IS NULL OR o.start_ns < l.until_ns)
+    LEFT JOIN op_launch l
+        ON l.trace_id = o.trace_id AND l.op_kind = o.op_kind AND l.op_id = o.op_id
 ),
 busiest AS (
     SELECT *, row_number() OVER (ORDER BY trace_id, process_id) AS sequence

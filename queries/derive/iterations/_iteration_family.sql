@@ -3,7 +3,7 @@ title    = "Iterations from repeated NVTX ranges"
 question = """Which ranges with equal names, or equal but for a number, are iterations, if no text
     marks them?"""
 grain    = "iteration of a process"
-needs    = ["_annotation_role", "launch", "gpu_op"]
+needs    = ["_annotation_role", "op_launch", "gpu_op"]
 optional = ["annotation_range", "annotation_semantics", "_iteration_mark", "_model_call"]
 [columns.trace_id]
 doc = "the trace"
@@ -125,13 +125,10 @@ inside_call AS (
 ),
 -- GPU time by time of launch.
 work AS (
-    SELECT l.trace_id, l.process_id, l.thread_id, l.start_ns, sum(o.duration_ns) AS gpu_ns
-    FROM launch l
-    JOIN gpu_op o
-        ON  o.trace_id = l.trace_id AND o.correlation_id = l.correlation_id
-        AND (o.process_id = l.process_id OR (o.process_id IS NULL AND l.is_sole))
-        AND (l.from_ns IS NULL OR o.start_ns >= l.from_ns)
-        AND (l.until_ns IS NULL OR o.start_ns < l.until_ns)
+    SELECT l.trace_id, l.process_id, l.thread_id, l.launch_start_ns AS start_ns,
+        sum(o.duration_ns) AS gpu_ns
+    FROM op_launch l
+    JOIN gpu_op o USING (trace_id, op_kind, op_id)
     GROUP BY ALL
 ),
 so_far AS (

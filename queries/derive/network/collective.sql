@@ -5,7 +5,7 @@ source   = """communication kernels by name, with what PyTorch records about the
     NVTX ranges `all_reduce, bytes = N`"""
 grain    = "collective operation of a rank"
 needs    = ["trace", "collectives", "element_types"]
-optional = ["gpu_op", "kernel_class", "launch", "collective_record", "annotation"]
+optional = ["gpu_op", "kernel_class", "op_launch", "collective_record", "annotation"]
 [columns.trace_id]
 doc = "the trace"
 [columns.collective_id]
@@ -60,13 +60,9 @@ communication AS (
 issued AS (
     SELECT o.trace_id, o.op_id, o.process_id, o.device_id, o.stream_id, o.start_ns, o.end_ns,
         o.name, l.process_id AS host_process_id, l.thread_id AS host_thread_id,
-        l.start_ns AS issue_ns
+        l.launch_start_ns AS issue_ns
     FROM communication o
-    LEFT JOIN launch l
-        ON  l.trace_id = o.trace_id AND l.correlation_id = o.correlation_id
-        AND (l.process_id = o.process_id OR (o.process_id IS NULL AND l.is_sole))
-        AND (l.from_ns IS NULL OR o.start_ns >= l.from_ns)
-        AND (l.until_ns IS NULL OR o.start_ns < l.until_ns)
+    LEFT JOIN op_launch l USING (trace_id, op_kind, op_id)
 ),
 -- Ranges around the launch name the collective of a kernel that does not say it.
 labelled AS (

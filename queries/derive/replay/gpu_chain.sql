@@ -5,7 +5,7 @@ source   = """an operation starts after the previous one of its stream, after it
     the operations of other streams that it waits for"""
 grain    = "GPU operation"
 needs    = ["gpu_op"]
-optional = ["launch"]
+optional = ["op_launch", "_event_wait_op"]
 [columns.trace_id]
 doc = "the trace"
 [columns.process_id]
@@ -45,8 +45,9 @@ doc = "usual time between operations of a stream that wait for each other"
 unit = "ns"
 doc = "usual time from the start of a launch to the start of its operation on an idle stream"
 [columns.awaited_position]
-doc = """position of the operation of another stream that it waited for: one that ended at most
-    20 µs earlier, where previous operation and launch explain less than start - 8 µs"""
+doc = """position of the operation of another stream that it waited for: by a recorded wait for an
+    event, if this explains the start to 8 µs; else one that ended at most 20 µs earlier, where
+    previous operation and launch explain less than start - 8 µs"""
 [columns.lag_ns]
 unit = "ns"
 doc = """start - end of the awaited operation; without one, time that stays unexplained if it is
@@ -60,16 +61,10 @@ launched AS MATERIALIZED (
     FROM (
         SELECT o.* REPLACE (
             coalesce(o.process_id, -1) AS process_id, coalesce(o.device_id, -1) AS device_id),
-            l.api_call_id, l.start_ns AS launch_start_ns
+            l.api_call_id, l.launch_start_ns
         FROM gpu_op o
-        LEFT JOIN launch l
-            ON  l.trace_id = o.trace_id AND l.correlation_id = o.correlation_id
-            AND (l.process_id = o.process_id OR (o.process_id IS NULL AND l.is_sole))
-            AND (l.from_ns IS NULL OR o.start_ns >= l.from_ns)
-            AND (l.until_ns IS NULL OR o.start_ns < l.until_ns)
+        LEFT JOIN op_launch l USING (trace_id, op_kind, op_id)
     )
-    QUALIFY row_number() OVER (
-        PARTITION BY trace_id, op_kind, op_id ORDER BY launch_start_ns) = 1
 ),
 streamed AS MATERIALIZED (
     SELECT *,
@@ -111,8 +106,21 @@ usual AS (
     )
     GROUP BY ALL
 ),
+-- The wait for an event is in force from the first operation that is launched after it.
+awaiting AS (
+    SELECT o.trace_id, o.process_id, o.op_kind, o.op_id,
+        arg_max(a.position, (a.end_ns, a.position)) AS position, max(a.end_ns) AS end_ns
+    FROM (FROM _event_wait_op WHERE stream_id IS NOT NULL) w
+    ASOF JOIN (FROM launched WHERE launch_start_ns IS NOT NULL) o
+        ON  o.trace_id = w.trace_id AND o.process_id = w.process_id AND o.device_id = w.device_id
+        AND o.stream_id = w.stream_id AND w.wait_ns <= o.launch_start_ns
+    JOIN launched a
+        ON a.trace_id = w.trace_id AND a.op_kind = w.op_kind AND a.op_id = w.op_id
+    WHERE a.end_ns <= o.start_ns AND a.position < o.position
+    GROUP BY ALL
+),
 explained AS (
-    SELECT s.*,
+    SELECT s.*, w.position AS event_position, w.end_ns AS event_end_ns,
         coalesce(u.stream_gap_ns, 1000)::BIGINT AS stream_gap_ns,
         coalesce(u.launch_lag_ns, 5000)::BIGINT AS launch_lag_ns,
         greatest(
@@ -120,14 +128,23 @@ explained AS (
             s.launch_start_ns + coalesce(u.launch_lag_ns, 5000)::BIGINT) AS ready_ns
     FROM preceded s
     LEFT JOIN usual u USING (trace_id, process_id)
+    LEFT JOIN awaiting w USING (trace_id, process_id, op_kind, op_id)
 )
 SELECT x.trace_id, x.process_id, x.device_id, x.stream_id, x.position, x.op_kind, x.op_id, x.name,
     x.bytes, x.start_ns, x.end_ns, x.previous_position, x.api_call_id, x.launch_start_ns,
     x.stream_gap_ns, x.launch_lag_ns,
-    CASE WHEN x.start_ns - x.ready_ns > 8000 AND x.last_end_ns > x.ready_ns
+    CASE WHEN is_event THEN x.event_position
+         WHEN x.start_ns - x.ready_ns > 8000 AND x.last_end_ns > x.ready_ns
               AND x.start_ns - x.last_end_ns <= 20000 AND x.last_position < x.position
          THEN x.last_position END AS awaited_position,
-    CASE WHEN awaited_position IS NOT NULL THEN x.start_ns - x.last_end_ns
+    CASE WHEN is_event AND x.event_end_ns > x.ready_ns THEN x.start_ns - x.event_end_ns
+         -- It could have started earlier, so that its lag is not known.
+         WHEN is_event THEN least(x.stream_gap_ns, x.start_ns - x.event_end_ns)
+         WHEN awaited_position IS NOT NULL THEN x.start_ns - x.last_end_ns
          WHEN x.start_ns - x.ready_ns > 8000 THEN x.start_ns - x.ready_ns
          ELSE 0 END AS lag_ns
-FROM explained x
+FROM (
+    SELECT *, event_position IS NOT NULL
+        AND start_ns - greatest(ready_ns, event_end_ns + stream_gap_ns) <= 8000 AS is_event
+    FROM explained
+) x

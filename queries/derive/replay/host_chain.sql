@@ -7,7 +7,7 @@ grain    = """CUDA call of a launching thread, without calls inside other calls;
     successive steps in the analysis window, if the host sets it"""
 needs    = ["gpu_op", "launch"]
 optional = ["api_call", "synchronization", "gpu_chain", "host_window",
-    "_iteration_boundary"]
+    "_iteration_boundary", "_event_wait_op"]
 [columns.trace_id]
 doc = "the trace"
 [columns.process_id]
@@ -34,7 +34,8 @@ doc = "position of the call that it follows; NULL for the first call"
 unit = "ns"
 doc = "time between the end of that call and the start of this one; NULL for the first call"
 [columns.awaited_op]
-doc = """gpu_chain.position of the operation that the call waits for: of a synchronization, the last
+doc = """gpu_chain.position of the operation that the call waits for: of a wait for an event, the
+    last one launched before the event was recorded, if known; of another synchronization, the last
     one that ended before the call returned; of a blocking copy, a launch into a full queue or a
     release of device memory, one that ended during the call. NULL otherwise"""
 [columns.tail_ns]
@@ -157,7 +158,8 @@ op_end AS MATERIALIZED (
     GROUP BY ALL
 ),
 awaiting AS (
-    SELECT f.*, o.position AS op, o.end_ns AS op_end_ns, g.position - o.position AS queued
+    SELECT f.*, coalesce(v.position, o.position) AS op, coalesce(v.end_ns, o.end_ns) AS op_end_ns,
+        g.position - o.position AS queued
     FROM followed f
     LEFT JOIN (
         SELECT api_call_id, min(position) AS position, process
@@ -166,6 +168,13 @@ awaiting AS (
         WHERE api_call_id IS NOT NULL
         GROUP BY ALL
     ) g ON g.process = f.process AND g.api_call_id = f.api_call_id
+    LEFT JOIN (
+        SELECT n.process, w.api_call_id, max(c.position) AS position, max(c.end_ns) AS end_ns
+        FROM (FROM _event_wait_op WHERE stream_id IS NULL) w
+        JOIN process_number n USING (trace_id, process_id)
+        JOIN gpu_chain c USING (trace_id, op_kind, op_id)
+        GROUP BY ALL
+    ) v ON v.process = f.process AND v.api_call_id = f.api_call_id AND v.end_ns <= f.end_ns
     ASOF LEFT JOIN op_end o
         ON  o.process = f.process AND o.stream = coalesce(f.stream_id, -1)
         AND f.end_ns >= o.end_ns

@@ -5,7 +5,7 @@ source   = """as `key_averages(group_by_input_shape=True)` of torch.profiler, ex
     belongs to the innermost operator around its launch, not to the one with its External id"""
 grain    = "operator, with `by=shape` and shapes of its inputs, per trace"
 needs    = ["_host_tree"]
-optional = ["annotation", "gpu_op", "launch", "range_gpu_time"]
+optional = ["annotation", "gpu_op", "op_launch", "range_gpu_time"]
 reduce   = "concat"
 [columns.trace_id]
 doc = "the trace"
@@ -84,11 +84,7 @@ owned AS (
     SELECT o.trace_id, n.annotation_id, sum(o.duration_ns)::BIGINT AS self_gpu_ns,
         count(DISTINCT l.api_call_id) AS launches
     FROM gpu_op AS o
-    LEFT JOIN launch AS l
-        ON  l.trace_id = o.trace_id AND l.correlation_id = o.correlation_id
-        AND (l.process_id = o.process_id OR (o.process_id IS NULL AND l.is_sole))
-        AND (l.from_ns IS NULL OR o.start_ns >= l.from_ns)
-        AND (l.until_ns IS NULL OR o.start_ns < l.until_ns)
+    LEFT JOIN op_launch AS l USING (trace_id, op_kind, op_id)
     LEFT JOIN owner AS n ON n.trace_id = l.trace_id AND n.api_call_id = l.api_call_id
     GROUP BY ALL
 ),

@@ -261,4 +261,4 @@ SELECT j.trace_id, p.pid, nullif(j.device_id, -1) AS device_id, j.iteration, j.c
             || ' %): FLOP, tokens, peak or times are wrong' END) AS reason
 FROM judged j
 LEFT JOIN process p ON p.trace_id = j.trace_id AND p.process_id = j.process_id
-ORDER BY j.trace_id, p.pid, j.device_id, j.iteration NULLS FIRST, j.position
+ORDER BY j.trace_id, p.pid, j.process_id, j.device_id, j.iteration NULLS FIRST, j.position

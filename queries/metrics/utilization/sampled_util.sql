@@ -52,7 +52,7 @@ WITH
 setting AS (SELECT coalesce(getvariable('by'), 'trace') AS grouping_by),
 measured AS (
     SELECT trace_id, device_id, min(start_ns) AS start_ns, max(end_ns) AS end_ns,
-        any_value(measured_over) AS measured_over
+        first(measured_over ORDER BY process_id NULLS LAST) AS measured_over
     FROM analysis_window GROUP BY trace_id, device_id
 ),
 operation AS (

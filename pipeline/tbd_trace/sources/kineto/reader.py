@@ -35,6 +35,7 @@ _KINDS = {
     "annotation": ("operator", "user", "module", "overhead", FRAME),
     "api_call": ("call",),
     "collective_record": ("kernel", "operator", "user"),
+    "event_wait": ("synchronization",),
     "kernel": ("kernel",),
     "kernel_metric": ("kernel",),
     "memcpy": ("memcpy",),

@@ -405,6 +405,28 @@ def test_synchronizations_processes_threads(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+def test_waits_for_events_name_the_call_that_recorded_them(tmp_path: Path) -> None:
+    stream = {"device": 0, "context": 1, "stream": 20, "correlation": 6}
+    awaited = {"wait_on_stream": 7, "wait_on_cuda_event_id": 1}
+    known = {"wait_on_cuda_event_record_corr_id": 5}
+    kind = {"cuda_sync_kind": "Stream Wait Event"}
+    events = [
+        launch(1, 5, "cudaEventRecord"),
+        launch(3, 6, "cudaStreamWaitEvent"),
+        event("cuda_sync", "Stream Wait Event", 3, 1, pid=0, tid=20, args=stream | kind | awaited),
+        event(
+            *("cuda_sync", "Stream Wait Event", 4, 1),
+            **{"pid": 0, "tid": 20, "args": stream | kind | awaited | known},
+        ),
+    ]
+    found = ingest(tmp_path, document(events))
+    waits = "FROM event_wait JOIN synchronization USING (trace_id, synchronization_id)"
+    assert found.rows(
+        f"SELECT start_ns, stream_id, event_stream_id, record_correlation_id {waits}"
+    ) == [(found.rows("SELECT max(start_ns) FROM synchronization")[0][0], 20, 7, 5)]
+
+
+@pytest.mark.slow
 def test_what_is_not_stored_is_counted(tmp_path: Path) -> None:
     events = [
         kernel(1),

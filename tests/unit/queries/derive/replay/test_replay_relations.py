@@ -169,6 +169,75 @@ def test_no_device_needs_long_to_begin_an_operation() -> None:
     assert (row["launch_lag_ns"], row["lag_ns"]) == (100 * US, 5 * MS - 100 * US)
 
 
+def waits_for_event(late_ns: int, *, is_recorded: bool = True) -> dict[str, Any]:
+    """Return the operation of a stream that waits for an event of another one.
+
+    The event is recorded behind a kernel of 1 ms, before another one of 4 ms. The operation starts
+    ``late_ns`` after both the first kernel and its own neighbour of 1.5 ms have ended.
+    """
+    made = MadeTrace()
+    made.launch(0, 10 * US, 10 * US + MS, "awaited", stream_id=8)
+    record = made.next_id()
+    made.add_call(2 * US, 3 * US, "cudaEventRecord", correlation_id=record)
+    made.launch(4 * US, 12 * US + MS, 12 * US + 5 * MS, "later", stream_id=8)
+    made.launch(6 * US, 16 * US, 16 * US + MS * 3 // 2, "neighbour")
+    wait = made.next_id()
+    made.add_call(8 * US, 9 * US, "cudaStreamWaitEvent", correlation_id=wait)
+    if is_recorded:
+        number = made.next_id()
+        made.add(
+            "synchronization",
+            **{"synchronization_id": number, "start_ns": 8 * US, "end_ns": 9 * US},
+            **{"process_id": 1, "device_id": 0, "stream_id": 7, "correlation_id": wait},
+            sync_type="stream wait event",
+        )
+        made.add(
+            "event_wait",
+            **{"synchronization_id": number, "event_stream_id": 8},
+            record_correlation_id=record,
+        )
+    start = 16 * US + MS * 3 // 2 + late_ns
+    made.launch(10 * US, start, start + MS, "waits")
+    found = chain(made)
+    (row,) = [row for row in found if row["name"] == "waits"]
+    names = {row["position"]: row["name"] for row in found}
+    return row | {"awaited": names.get(row["awaited_position"])}
+
+
+def test_a_stream_waits_for_the_operation_before_a_recorded_event() -> None:
+    row = waits_for_event(2 * US)
+    # The neighbour ended later, so that nothing shows the lag behind the event.
+    assert (row["awaited"], row["lag_ns"]) == ("awaited", row["stream_gap_ns"])
+    assert waits_for_event(2 * US, is_recorded=False)["awaited"] is None
+
+
+def test_an_event_that_explains_no_start_is_not_awaited() -> None:
+    row = waits_for_event(500 * US)
+    assert row["awaited"] is None
+    assert row["lag_ns"] == 500 * US - row["stream_gap_ns"]
+
+
+def test_the_host_waits_for_the_operation_before_a_recorded_event() -> None:
+    made = MadeTrace()
+    made.launch(0, 10 * US, 10 * US + MS, "awaited", stream_id=8)
+    record, wait = made.next_id(), made.next_id()
+    made.add_call(2 * US, 3 * US, "cudaEventRecord", correlation_id=record)
+    made.launch(4 * US, 12 * US, 12 * US + MS, "of another stream")
+    end = 12 * US + MS + 5 * US
+    call = made.add_call(8 * US, end, "cudaEventSynchronize", correlation_id=wait)
+    without = relation(made, "host_chain")
+    made.add(
+        "synchronization",
+        **{"synchronization_id": 1, "process_id": 1, "device_id": 0, "correlation_id": wait},
+        sync_type="event synchronize",
+    )
+    made.add("event_wait", synchronization_id=1, event_stream_id=8, record_correlation_id=record)
+    names = {row["position"]: row["name"] for row in chain(made)}
+    for rows, name in ((without, "of another stream"), (relation(made, "host_chain"), "awaited")):
+        (row,) = [row for row in rows if row["api_call_id"] == call]
+        assert names[row["awaited_op"]] == name
+
+
 # host_chain: launches into a full queue
 
 

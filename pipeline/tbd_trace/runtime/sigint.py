@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import select
 import signal
 import threading
 from collections.abc import Iterator
@@ -13,6 +14,7 @@ import duckdb
 
 _INTERRUPTED = re.compile(r"Query interrupted|^INTERRUPT Error|\bKeyboardInterrupt\b")
 _STOPPING = {signal.SIGINT, signal.SIGTERM}
+_AGAIN_S = 0.1
 
 
 @contextlib.contextmanager
@@ -63,6 +65,14 @@ def _watched(connection: duckdb.DuckDBPyConnection) -> Iterator[None]:
 
 
 def _watch(wake: int, connection: duckdb.DuckDBPyConnection) -> None:
-    while received := os.read(wake, 1):
-        if received[0] in _STOPPING:
+    # Again and again: between two statements an interrupt is lost.
+    pause_s = None
+    while True:
+        if select.select([wake], [], [], pause_s)[0]:
+            received = os.read(wake, 1)
+            if not received:
+                return
+            if received[0] in _STOPPING:
+                pause_s = _AGAIN_S
+        if pause_s is not None:
             connection.interrupt()

@@ -150,13 +150,15 @@ def test_what_is_kept_beside_the_answer_depends_on_its_parameters() -> None:
 
 
 @pytest.mark.usefixtures("record")
+@pytest.mark.parametrize("wait_s", [0, 0.5], ids=["during a statement", "before it"])
 def test_ctrl_c_while_the_answer_is_written_ends_what_is_kept(
-    sample_database: Database, monkeypatch: pytest.MonkeyPatch
+    wait_s: float, sample_database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     began = threading.Event()
 
     def keep_long(_: RelationCache, connection: CheckedConnection) -> None:
         began.set()
+        time.sleep(wait_s)
         connection.execute("SELECT count(*) FROM range(1_000_000) a, range(100_000) b")
 
     monkeypatch.setattr(RelationCache, "keep_rest", keep_long)

@@ -44,6 +44,14 @@ class Checksums:
                     return
                 yield problem
 
+    def knows(self, directory: Path, table: str) -> bool:
+        """Return False if the version that wrote a trace did not have a canonical table yet."""
+        try:
+            listed = self._of(directory)
+        except (OSError, ValueError, TypeError, AttributeError):
+            return True
+        return not listed or any(name.partition(".")[0] == table for name in listed)
+
     def _is_replaced(self, directory: Path, listed: dict[str, int]) -> bool:
         try:
             return self._of(directory) is not listed

@@ -132,13 +132,14 @@ def _replace_views(path: Path, script: list[str]) -> bool:
 
 def _statements(database: HasViews) -> Iterator[str]:
     root = database.traces_directory.resolve()
-    is_empty = not database.trace_ids()  # asks each of what may be a thousand directories
     for table in canonical_tables().values():
-        # Without any trace the pattern matches nothing, which DuckDB takes for an error.
-        if is_empty:
+        files = f"{_TRACE}/{files_pattern(table.name)}"
+        # A pattern that matches nothing, which DuckDB takes for an error: without any trace, or if
+        # an older version without the table has written all of them.
+        if next(root.glob(files), None) is None:
             yield f"CREATE OR REPLACE VIEW {table.name} AS {table.empty_select}"
         else:
-            pattern = string(f"{glob_escaped(root)}/{_TRACE}/{files_pattern(table.name)}")
+            pattern = string(f"{glob_escaped(root)}/{files}")
             rows = f"SELECT * FROM read_parquet({pattern}, hive_partitioning = false)"
             yield f"CREATE OR REPLACE VIEW {table.name} AS {rows}"
         yield f"COMMENT ON VIEW {table.name} IS {string(table.doc)}"

@@ -8,6 +8,7 @@ import random
 import shutil
 from pathlib import Path
 
+import duckdb
 import pytest
 from polars.testing import assert_frame_equal
 from typer.testing import CliRunner
@@ -21,6 +22,7 @@ from tbd_trace.query import relation_cache
 from tbd_trace.runtime.crc import is_sound
 from tbd_trace.store import Database
 from tbd_trace.store.checksums import problems_of
+from tbd_trace.store.views import write_views
 
 SAMPLE = ROOT / "data" / "samples" / "synthetic_cnn" / "timeline.sqlite"
 QUESTIONS = ("kernel_summary", "step_breakdown", "layer_time")
@@ -115,6 +117,24 @@ def test_traces_of_older_versions_have_none(database: Database) -> None:
     listed.unlink()
     assert problems_of(database) == []
     assert tbd_trace.open(db=database.path).query("kernel_summary").height
+
+
+@pytest.mark.slow
+def test_a_table_that_an_older_version_did_not_write_is_empty(database: Database) -> None:
+    (listed,) = database.traces_directory.rglob("checksums.json")
+    checksums = json.loads(listed.read_text())
+    del checksums["event_wait.parquet"]
+    listed.write_text(json.dumps(checksums))
+    listed.with_name("event_wait.parquet").unlink()
+    traces = tbd_trace.open(db=database.path)
+    assert traces.sql("SELECT count(*) AS rows FROM event_wait")["rows"].to_list() == [0]
+    assert traces.query("kernel_summary").height
+    assert problems_of(database) == []
+    # Also for other programs, which read the views.
+    database.path.unlink()
+    write_views(database)
+    with duckdb.connect(database.path, read_only=True) as connection:
+        assert connection.execute("SELECT count(*) FROM event_wait").fetchone() == (0,)
 
 
 @pytest.mark.slow

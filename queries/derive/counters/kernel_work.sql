@@ -71,13 +71,20 @@ counted_kernel AS (
 ),
 -- Patterns are matched once per metric name, because matching each value is far slower.
 meaning AS (
-    SELECT m.tool, m.metric, u.precision, u.quantity, u.weight, u.preference, u.required
+    SELECT m.tool, m.metric, u.precision, u.quantity, u.weight, u.preference, u.required,
+        u.required_parts
     FROM (SELECT DISTINCT tool, metric FROM kernel_counter) m
-    JOIN utilization_metrics u ON u.tool = m.tool AND regexp_matches(m.metric, u.pattern)
+    JOIN (
+        SELECT *,
+            count(*) FILTER (required) OVER (PARTITION BY tool, precision, quantity, preference)
+                AS required_parts
+        FROM utilization_metrics
+    ) u ON u.tool = m.tool AND regexp_matches(m.metric, u.pattern)
 ),
 measured AS (
     SELECT c.trace_id, c.kernel_id, u.precision, u.quantity, u.weight, u.preference, u.required,
-        c.metric, c.tool, c.value, {'preference': u.preference, 'metric': c.metric} AS choice
+        u.required_parts, c.metric, c.tool, c.value,
+        {'preference': u.preference, 'metric': c.metric} AS choice
     FROM kernel_counter c JOIN meaning u USING (tool, metric)
 ),
 -- The roofline section of Nsight Compute counts FLOP per cycle, and reports the rate of cycles.
@@ -96,10 +103,7 @@ flop_of AS (
     WHERE quantity IN ('flop', 'flop_per_cycle')
     GROUP BY trace_id, kernel_id, precision, tool, preference, quantity
     -- Without all of its required parts, a sum would be wrong.
-    HAVING count(DISTINCT metric) FILTER (required) = (
-        SELECT count(*) FROM utilization_metrics u
-        WHERE u.quantity = m.quantity AND u.required AND u.tool = m.tool
-          AND u.precision = m.precision AND u.preference = m.preference)
+    HAVING count(DISTINCT metric) FILTER (required) = any_value(required_parts)
         AND flop IS NOT NULL
     QUALIFY row_number() OVER (
         PARTITION BY trace_id, kernel_id, precision ORDER BY tool, preference) = 1

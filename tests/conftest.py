@@ -13,6 +13,7 @@ from hypothesis import is_hypothesis_test, settings
 import fast
 import passed
 import skips
+import turns
 from corpus import ROOT, corpus_folder
 from parameters import Parameters
 from requirements import REQUIREMENTS, first_reason
@@ -29,6 +30,7 @@ settings.load_profile("untimed")
 def pytest_addoption(parser: pytest.Parser) -> None:
     fast.add_options(parser)
     passed.add_options(parser)
+    turns.add_options(parser)
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -37,7 +39,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 @pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Mark nightly tests and tests on real traces as slow, for `make test`.
 
     Mark property tests, too, and those of tools.
@@ -50,6 +52,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker("slow")
         if any(REQUIREMENTS[name].is_tool for name in _needs(item)):
             item.add_marker("tool")
+    turns.leave_out_others(config, items)
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from array import array
 from dataclasses import replace
+from statistics import median
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -17,19 +18,30 @@ if TYPE_CHECKING:
     from tbd_trace.why.whatif import Simulator
 
 
-def comm(sim: Simulator, change: Change, case: str, durations: Durations) -> Durations:
-    """Return durations with other rates of communication; waits for other ranks remain."""
+def comm(
+    sim: Simulator, change: Change, case: str, durations: Durations, *, is_full: bool = False
+) -> Durations:
+    """Return durations with other rates of communication; waits for other ranks remain.
+
+    Args:
+        is_full: only collectives whose values are not known to have 2 bytes or fewer.
+    """
     causes, waits = sim.program.ops.cause, rank_wait_ns(sim)
+    precisions = sim.program.ops.precision
     op_ns = array(
         "q",
         (
             wait + round((ns - wait) * change.factor)
-            if is_communication(causes[op]) and (wait := min(waits.get(op, 0), ns)) < ns
+            if is_communication(causes[op])
+            and not (is_full and precisions[op] == "half")
+            and (wait := min(waits.get(op, 0), ns)) < ns
             else ns
             for op, ns in enumerate(durations.op)
         ),
     )
-    faster = durations if op_ns == durations.op else replace(durations, op=op_ns)
+    if op_ns == durations.op:
+        return durations
+    faster = replace(durations, op=op_ns)
     return _with_shorter_overlap(sim, change.factor, faster)
 
 
@@ -48,25 +60,29 @@ def overlap_comm(sim: Simulator, change: Change, case: str, durations: Durations
 
 
 def bucket(sim: Simulator, _change: Change, case: str, durations: Durations) -> Durations:
-    """Return durations with fewer collectives of the same bytes in all."""
-    found = sim.communication
-    if found is None:
+    """Return durations with fewer collectives of the same bytes in all; large ones stay."""
+    program, waits = sim.program, rank_wait_ns(sim)
+    large = factors("bucket", "likely", "bytes")["collective"]
+    small = {
+        op
+        for op in program.measured_ops
+        if is_communication(program.ops.cause[op]) and program.ops.bytes[op] < large
+    }
+    per_step = len(small) / max(len(program.steps), 1)
+    if per_step <= 1:
         return durations
-    latency = factors("bucket", case, "latency")["collective"] * found.median_ns
-    fewer = 1 - factors("bucket", "likely", "launches")["collective"]
-    causes, waits = sim.program.ops.cause, rank_wait_ns(sim)
-    return replace(
-        durations,
-        op=array(
-            "q",
-            (
-                max(ns - round(latency * fewer), min(ns, waits.get(op, 0)))
-                if is_communication(causes[op])
-                else ns
-                for op, ns in enumerate(durations.op)
-            ),
+    usual = median(program.ops.end[op] - program.ops.start[op] for op in small)
+    latency = factors("bucket", case, "latency")["collective"] * usual
+    # At least one collective remains in each step.
+    left = max(factors("bucket", "likely", "launches")["collective"], 1 / per_step)
+    op_ns = array(
+        "q",
+        (
+            max(ns - round(latency * (1 - left)), min(ns, waits.get(op, 0))) if op in small else ns
+            for op, ns in enumerate(durations.op)
         ),
     )
+    return replace(durations, op=op_ns)
 
 
 def _with_shorter_overlap(sim: Simulator, factor: float, durations: Durations) -> Durations:
@@ -95,6 +111,6 @@ def rank_wait_ns(sim: Simulator) -> dict[int, int]:
 
 
 def compress(sim: Simulator, change: Change, case: str, durations: Durations) -> Durations:
-    """Return durations with gradients of half the bytes."""
+    """Return durations with gradients of half the bytes, where they have 4 bytes a value."""
     factor = factors("compress", case, "duration")["communication"]
-    return comm(sim, replace(change, factor=factor), case, durations)
+    return comm(sim, replace(change, factor=factor), case, durations, is_full=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -60,7 +60,12 @@ def error_sentence(error: float) -> str:
     )
 
 
-def evidence(program: Program, stalls: Collection[int], cause: str) -> str:
+def numbered(number: float, noun: str) -> str:
+    """Return a number with a noun, in the plural where the number is not 1."""
+    return f"{number:.2g} {noun}s" if number < 1 else f"{number} {noun}{'' if number == 1 else 's'}"
+
+
+def evidence(program: Program, stalls: Mapping[int, int], cause: str) -> str:
     """Describe in a few words how a cause is known."""
     match cause:
         case "host_stalls":
@@ -72,12 +77,14 @@ def evidence(program: Program, stalls: Collection[int], cause: str) -> str:
     return _FIXED.get(cause) or _kernels(program, cause)
 
 
-def _stalls(program: Program, stalls: Collection[int]) -> str:
+def _stalls(program: Program, stalls: Mapping[int, int]) -> str:
     calls = program.calls
     pauses = [calls.think[call] for call in stalls]
     mean = sum(pauses) / max(len(pauses), 1) / 1e6
+    usual = sum(stalls.values()) / max(len(stalls), 1) / 1e6
     return (
-        f"{len(pauses)} pauses between calls, {mean:.3g} ms on average, 10 times as long as usual"
+        f"{numbered(len(pauses), 'pause')} between calls, {mean:.3g} ms on average, usually "
+        f"{usual:.2g} ms"
     )
 
 
@@ -98,9 +105,10 @@ def _straggler(program: Program) -> str:
 
 def waiting(collectives: int, times: int, rank: int, why: str | None) -> str:
     """Say how many collectives wait, how often for the most frequent rank, and why it is late."""
+    waits = "waits" if collectives == 1 else "wait"
     return (
-        f"{collectives} collectives wait for another rank to begin, {times} of them for rank "
-        f"{rank}" + (f", {why}" if why else "")
+        f"{numbered(collectives, 'collective')} {waits} for another rank to begin, {times} of "
+        f"them for rank {rank}" + (f", {why}" if why else "")
     )
 
 
@@ -196,9 +204,8 @@ def _kernels(program: Program, cause: str) -> str:
     each = ""
     if program.steps:
         mean = number / len(program.steps)
-        shown = f"{mean:.0f}" if mean >= 1 else f"{mean:.2g}"
-        each = f"{shown} kernel{'' if shown == '1' else 's'} per step"
-    return ", ".join(filter(None, (each or f"{number} kernels", *shares)))
+        each = f"{numbered(mean if mean < 1 else round(mean), 'kernel')} per step"
+    return ", ".join(filter(None, (each or numbered(number, "kernel"), *shares)))
 
 
 def not_known(program: Program, input_share: float, error: float | None) -> list[str]:
@@ -235,10 +242,20 @@ def not_known(program: Program, input_share: float, error: float | None) -> list
             "whether the program trains: it has no range or kernel of a backward pass; "
             f"{action(tool, 'phases')}, or use --set assume_training=true for advice about training"
         )
+    if program.ranks and program.ranks[0] < program.ranks[1] and _communicates(program):
+        read, there = program.ranks
+        found.append(
+            f"how much of the communication waits for slower ranks: {read} of {there} ranks were "
+            "read; read all with `tbd-trace ingest --job NAME DIRECTORY`"
+        )
     waits = program.input_waits.values()
     if input_share >= _NOTEWORTHY and all(wait.evidence == "copy of the batch" for wait in waits):
         found.append(f"which code waits for input: {action(tool, 'input')}")
     return found
+
+
+def _communicates(program: Program) -> bool:
+    return any(is_communication(program.ops.cause[op]) for op in program.measured_ops)
 
 
 def _early(program: Program) -> int:

@@ -19,7 +19,8 @@ MOSTLY_BUSY = 0.9
 """Part of a step in which the GPU works, from which on neither host nor loader limit it."""
 _MOST_LAUNCHED = 0.8
 _SHORTEST_DELAY_NS = 1_000_000
-_LONGER_THAN_TO_TAKE_NS = 1_000_000  # a batch that is ready is taken in less
+# A batch that is ready is taken in less than the longer of these: time, part of a step.
+_LONGEST_TO_TAKE_NS, _LONGEST_TO_TAKE = 1_000_000, 0.02
 _LEAST_FULL = 0.05  # share of matrix work that is not in half precision
 
 
@@ -59,6 +60,7 @@ class Program:
     skewed: dict[int, str] = field(default_factory=dict)  # devices on another clock than the host
     overlap_costs: dict[int, OverlapCost] = field(default_factory=dict)  # by device
     compile_waits: dict[int, list[tuple[int, int]]] = field(default_factory=dict)  # by call
+    ranks: tuple[int, int] | None = None  # of the job: how many were read, and how many it has
 
     @property
     def devices(self) -> list[int]:
@@ -115,13 +117,15 @@ class Program:
         Workers that limit the steps do not load faster if the GPU works faster. While the GPU works
         all the time, they limit nothing.
         """
+        step_ns = fmean(self.op_step_ns) if self.steps else 0.0
+        longest = max(_LONGEST_TO_TAKE_NS, _LONGEST_TO_TAKE * step_ns)
         waits = {
             call: self.calls.start[call]
             for call, wait in self.input_waits.items()
-            if not wait.is_loaded_here and wait.ns > _LONGER_THAN_TO_TAKE_NS
+            if not wait.is_loaded_here and wait.ns > longest
         }
         # Most programs have no such waits, and need no busy time here.
-        if not (waits and self.steps) or self.busy_ns >= MOSTLY_BUSY * fmean(self.op_step_ns):
+        if not (waits and self.steps) or self.busy_ns >= MOSTLY_BUSY * step_ns:
             return {}
         return waits
 

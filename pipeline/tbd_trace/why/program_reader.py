@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 RELATIONS = (
     "gpu_chain", "host_chain", "step_window", "input_wait", "rank_wait", "kernel_group",
     "sampled_limit", "memcpy", "iteration", "host_window", "clock_check", "overlap_cost",
-    "compile_wait", "op_scope",
+    "compile_wait", "op_scope", "collective", "job_rank",
     "straggler_cause",
 )  # fmt: skip
 
@@ -36,13 +36,14 @@ FROM host_chain
 WHERE trace_id = $trace AND process_id = $process AND position BETWEEN $first AND $last
 ORDER BY position"""
 _OPS = """
-SELECT g.device_id, g.op_kind, g.name, coalesce(g.bytes, 0) AS bytes, g.start_ns,
+SELECT g.device_id, g.op_kind, g.name, coalesce(g.bytes, k.bytes, 0) AS bytes, g.start_ns,
     g.end_ns, coalesce(g.previous_position, 0) - 1 AS previous,
     coalesce(h.position, 0) - 1 AS call, coalesce(g.awaited_position, 0) - 1 AS awaited, g.lag_ns,
     CASE WHEN g.op_kind = 'graph' THEN 'gpu_other' WHEN g.op_kind <> 'kernel' THEN 'copies'
          WHEN s.phase = 'optimizer' AND c.cause <> 'communication' THEN 'gpu_optimizer'
          ELSE coalesce(c.cause, 'gpu_other') END AS cause,
-    CASE WHEN s.phase IS DISTINCT FROM 'optimizer' THEN coalesce(c.precision, '') ELSE '' END
+    CASE WHEN regexp_matches(k.dtype, 'Half|BFloat16|Float8') THEN 'half'
+         WHEN s.phase IS DISTINCT FROM 'optimizer' THEN coalesce(c.precision, '') ELSE '' END
         AS precision, coalesce(c.is_update, false) AS is_update,
     coalesce(m.src_kind = 'pageable' OR m.dst_kind = 'pageable', false) AS is_pageable
 FROM gpu_chain g
@@ -52,6 +53,14 @@ LEFT JOIN kernel_group c
     ON c.trace_id = g.trace_id AND c.name = g.name AND g.op_kind = 'kernel'
 LEFT JOIN op_scope s
     ON  s.trace_id = g.trace_id AND s.op_kind = g.op_kind AND s.op_id = g.op_id
+LEFT JOIN (
+    SELECT trace_id, coalesce(process_id, -1) AS process_id, coalesce(device_id, -1) AS device_id,
+        stream_id, start_ns, max(bytes) AS bytes, max(dtype) AS dtype
+    FROM collective WHERE source = 'kernel' GROUP BY ALL
+) k
+    ON  c.cause = 'communication' AND k.trace_id = g.trace_id AND k.process_id = g.process_id
+    AND k.device_id = g.device_id AND k.stream_id IS NOT DISTINCT FROM g.stream_id
+    AND k.start_ns = g.start_ns
 LEFT JOIN memcpy m
     ON m.trace_id = g.trace_id AND m.memcpy_id = g.op_id AND g.op_kind = 'memcpy'
 WHERE g.trace_id = $trace AND g.process_id = $process AND g.position BETWEEN $first AND $last
@@ -83,6 +92,12 @@ WHERE trace_id = $trace AND process_id = $process AND sentence IS NOT NULL"""
 _OVERLAP = """
 SELECT device_id, slowdown, cost_ns, places, matched_pct
 FROM overlap_cost WHERE trace_id = $trace AND process_id = $process AND slowdown > 1"""
+
+_JOB = """
+SELECT count(DISTINCT coalesce(o.rank, r.rank)), r.world_size
+FROM job_rank r
+LEFT JOIN job_rank o ON o.job = r.job
+WHERE r.trace_id = $trace AND r.world_size > 1 GROUP BY r.world_size"""
 
 _COMPILE = """
 SELECT position - 1 AS call, start_ns, end_ns
@@ -151,6 +166,7 @@ def load(
         dict(rows(_CLOCKS).rows()),
         {device: OverlapCost(*cost) for device, *cost in rows(_OVERLAP).rows()},
         compile_waits,
+        connection.execute(_JOB, {"trace": trace_id}).fetchone(),
     )
     for op in checkpoint_copies(program):
         ops.cause[op] = CHECKPOINT

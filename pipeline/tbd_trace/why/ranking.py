@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -50,7 +50,7 @@ class Cause:
 
 def ranked(
     program: Program,
-    stalled: Collection[int],
+    stalled: Mapping[int, int],
     spent: dict[str, float],
     error: float | None,
     simulator: Simulator | None,
@@ -58,7 +58,7 @@ def ranked(
     """Return the causes of the time of a program, the largest first.
 
     Args:
-        stalled: calls before which the launching thread pauses longer than usual.
+        stalled: the usual pause before each call that the host reached late, in ns.
         spent: time of each cause in ns.
         error: error of the replay in percent; None without a replay.
         simulator: None if no gain can be predicted.

@@ -103,6 +103,8 @@ def _without_remedy(one: Judgement) -> str:
         for cause in one.causes
         if cause.share_pct >= _NOTEWORTHY_PCT
         and not (cause.advice or cause.cause == "unknown")
+        # A change with an unknown gain may help.
+        and not (cause.remedy and cause.likely_step_ns is None)
         and (not left or left.get(cause.cause, 0.0) > _SHORTER * (cause.ns_per_step or 0.0))
     ]
     return f"{', '.join(large)}: no change is known that shortens the step" if large else ""

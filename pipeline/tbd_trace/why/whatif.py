@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tbd_trace.errors import CannotAnswerError
-from tbd_trace.why.changes import Change, factors, parts
+from tbd_trace.why.changes import CHANGES, Change, factors, parts
 from tbd_trace.why.copies import CHECKPOINT
 from tbd_trace.why.effects import EFFECTS, EXACT, HOST_CHANGES
 from tbd_trace.why.events import integers
@@ -65,6 +65,7 @@ class Simulator:
         self.replay = Replay(program)
         self.stalls = stalls(program)
         self._gpus = gpus
+        self._busy_after: dict[tuple[Change, ...], float] = {}  # by changes
 
     @cached_property
     def measured_ns(self) -> float:
@@ -100,23 +101,35 @@ class Simulator:
                 self._saved(changes, case) for case in ("best", "likely", "worst")
             )
         least = likely * self._uncertainty
-        best = max(min(best, likely - least), self._least_ns(changes))
+        best = max(min(best, likely - least), self._least_ns(changes, "best"))
         return Prediction(best, likely, max(worst, likely + least), ceiling)
 
     def _saved(self, changes: Sequence[Change], case: str) -> float:
-        # The step of a case, with the part of the saving that programs have had.
-        now, then = self.measured_ns, self._case(changes, case)
-        known = [parts()[change.name].of(case) for change in changes if change.name in parts()]
-        if not known:
-            return then
-        return max(now - fmean(known) * (now - then), self._least_ns(changes))
+        # The step of a case. Of what each change saves beside those before it, only the part
+        # counts that programs have had.
+        if not any(change.name in parts() for change in changes):
+            return self._case(changes, case)
+        ordered = sorted(changes, key=lambda change: list(CHANGES).index(change.name))
+        step = before = self.measured_ns
+        for number, change in enumerate(ordered, 1):
+            then = self._case(ordered[:number], case)
+            part = parts()[change.name].of(case) if change.name in parts() else 1.0
+            step -= part * (before - then)
+            before = then
+        return max(step, self._least_ns(changes, case))
 
-    def _least_ns(self, changes: Sequence[Change]) -> float:
+    def _least_ns(self, changes: Sequence[Change], case: str) -> float:
         # After changes of the host, the GPU works as long as before, but for checkpoints, and the
-        # time that nothing explains stays.
+        # time that nothing explains stays. Together with others, it works as long as in the replay,
+        # or, in the best case, a little less.
         names = {change.name for change in changes}
         if not names <= HOST_CHANGES:
-            return 0.0
+            if len(names) == 1 or names <= EXACT:
+                return 0.0
+            key = tuple(changes)
+            if key not in self._busy_after:
+                self._busy_after[key] = self.after(changes).busy_ns
+            return self._busy_after[key] * (1 - _MOST_UNCERTAINTY if case == "best" else 1)
         saved = self._checkpoint_ns if "host_stalls" in names else 0.0
         return self.busy_ns + self._unexplained_ns - saved
 

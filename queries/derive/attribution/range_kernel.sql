@@ -5,7 +5,8 @@ source   = "same sums as nsys stats nvtx_kern_sum: a kernel counts in every rang
 grain    = """kernel name and launching thread, per path of NVTX ranges or, with by=range, per
     domain and text"""
 needs    = ["kernel"]
-optional = ["op_launch", "_launch_range", "annotation_range", "annotation_tree", "counter_donor_trace"]
+optional = ["op_launch", "_launch_range", "annotation_range", "annotation_tree",
+    "counter_donor_trace"]
 [params.by]
 doc = """path: group ranges with equal ancestors; range: group ranges with equal domain and text,
     wherever they are nested"""

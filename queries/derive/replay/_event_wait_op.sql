@@ -1,7 +1,8 @@
 /*
 title    = "Operations that waits for events await"
 question = "Which GPU operation does a wait for a CUDA event wait for?"
-source   = "the last operation of the event's stream that was launched before the event was recorded"
+source   = """the last operation of the event's stream that was launched before the event was
+    recorded"""
 grain    = "wait for an event whose record and operation are known"
 needs    = ["event_wait", "synchronization", "api_call", "gpu_op", "op_launch"]
 [columns.trace_id]

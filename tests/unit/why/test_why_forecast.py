@@ -552,3 +552,82 @@ def test_time_that_nothing_explains_is_not_saved_by_changes_of_the_host() -> Non
     found = Simulator(of(loop))
     then = found.predict([parse_change("graph")])
     assert then.best_ns >= found.busy_ns + 4.9 * MS
+
+
+# several changes together
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("second", ["amp", "compile", "fused_optimizer", "graph"])
+@pytest.mark.parametrize("first", ["no_alloc", "input", "host_stalls"])
+def test_a_change_without_effect_adds_no_gain(first: str, second: str) -> None:
+    # Steps of 20 ms of loading and 0.5 ms of work that none of the second changes shortens much.
+    found = of(Loop(loading_ns=LOADS, kernels=[(HALF, 500 * US)]))
+    alone, both = predict(found, first), predict(found, first, second)
+    assert both.likely_ns == pytest.approx(alone.likely_ns, rel=0.03)
+    assert both == predict(found, second, first)
+
+
+@pytest.mark.slow
+def test_together_no_changes_are_faster_than_the_gpu() -> None:
+    found = of(Loop(loading_ns=LOADS, kernels=[(GEMM, 500 * US)] * 4))
+    sim = Simulator(found)
+    changes = [parse_change(name) for name in ("input", "no_alloc", "amp")]
+    then = sim.predict(changes)
+    busy_ns = sim.after(changes).busy_ns
+    assert then.best_ns >= 0.9 * busy_ns
+    assert busy_ns <= then.likely_ns <= then.worst_ns
+
+
+# communication
+
+
+def reducing(*times_ns: int, dtype: str = "Float", mb: int | None = 1) -> Program:
+    """Return a loop with all-reduces in each step, of recorded type and size."""
+    made = Loop(kernels=[(GEMM, MS), *((REDUCE, ns) for ns in times_ns)]).run()
+    for row in made.rows["kernel"]:
+        if row["name"] == REDUCE:
+            made.add(
+                "collective_record",
+                **{"source": "kernel", "kernel_id": row["kernel_id"], "kind": "all_reduce"},
+                **{"input_elements": mb and mb * 250_000, "output_elements": mb and mb * 250_000},
+                **{"dtype": dtype, "process_id": 1, "record_id": made.next_id()},
+            )
+    return program(made)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("dtype", ["Half", "BFloat16"])
+def test_gradients_of_two_bytes_are_not_compressed_again(dtype: str) -> None:
+    assert predict(reducing(MS), "compress").likely_ns < 2.5 * MS
+    found = reducing(MS, dtype=dtype)
+    assert predict(found, "compress").likely_ns == Simulator(found).measured_ns
+
+
+@pytest.mark.slow
+def test_at_least_one_collective_remains_in_each_step() -> None:
+    # Of four, of 1 MB or unknown size, one remains: an eighth would be half of one.
+    for mb in (1, None):
+        found = reducing(*[MS] * 4, mb=mb)
+        latency = factors("bucket", "likely", "latency")["collective"] * MS
+        gain = Simulator(found).measured_ns - predict(found, "bucket").likely_ns
+        assert gain == pytest.approx(parts()["bucket"].likely * 4 * 0.75 * latency, rel=0.01)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("times_ns", "mb"), [([MS], 1), ([MS, MS], 40)])
+def test_one_collective_and_large_ones_need_no_larger_buckets(times_ns: list[int], mb: int) -> None:
+    found = reducing(*times_ns, mb=mb)
+    assert predict(found, "bucket").likely_ns == Simulator(found).measured_ns
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("world_size", "is_said"), [(8, True), (1, False)])
+def test_waits_for_ranks_that_were_not_read_are_not_known(world_size: int, is_said: bool) -> None:
+    made = Loop(kernels=[(GEMM, MS), (REDUCE, MS)]).run()
+    made.add("job_rank", rank=0, world_size=world_size)
+    with made.connect() as database:
+        prepare(database.connection, INPUTS)
+        (one,) = judgements(database.connection)
+    said = [text for text in one.not_known if "slower ranks: 1 of 8 ranks were read" in text]
+    assert len(said) == is_said

@@ -123,7 +123,7 @@ SHUFFLED = [
 INPUTS = {
     "gpu_op": "SELECT * FROM gpu_op WHERE op_kind = 'kernel' ORDER BY device_id, start_ns, op_id",
     "kernel": "SELECT * FROM kernel",
-    "launch": "SELECT * FROM launch",
+    "op_launch": "SELECT * FROM op_launch WHERE op_kind = 'kernel'",
     # Only kernels tell steps here: no marks, and no names of layers or of optimizers.
     "_iteration_mark": "SELECT * FROM _iteration_mark LIMIT 0",
     "_model_call": "SELECT * FROM _model_call LIMIT 0",
@@ -162,5 +162,9 @@ def test_shuffled_kernels_are_no_iterations(traces: Traces, name: str, window: i
             connection.register(table, rows)
         assert connection.sql(statement).fetchall()  # in their own order they are
         for seed in range(4):
-            connection.register("gpu_op", shuffled(inputs["gpu_op"], window, seed))
+            ops = shuffled(inputs["gpu_op"], window, seed)
+            moved = pl.DataFrame({"op_id": inputs["gpu_op"]["op_id"], "now": ops["op_id"]})
+            launches = inputs["op_launch"].join(moved, on="op_id").drop("op_id")
+            connection.register("gpu_op", ops)
+            connection.register("op_launch", launches.rename({"now": "op_id"}))
             assert connection.sql(statement).fetchall() == []

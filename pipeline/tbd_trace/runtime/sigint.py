@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-import select
+import selectors
 import signal
 import threading
 from collections.abc import Iterator
@@ -14,7 +14,7 @@ import duckdb
 
 _INTERRUPTED = re.compile(r"Query interrupted|^INTERRUPT Error|\bKeyboardInterrupt\b")
 _STOPPING = {signal.SIGINT, signal.SIGTERM}
-_AGAIN_S = 0.1
+_AGAIN_S = 0.1  # between two interrupts
 
 
 @contextlib.contextmanager
@@ -67,12 +67,14 @@ def _watched(connection: duckdb.DuckDBPyConnection) -> Iterator[None]:
 def _watch(wake: int, connection: duckdb.DuckDBPyConnection) -> None:
     # Again and again: between two statements an interrupt is lost.
     pause_s = None
-    while True:
-        if select.select([wake], [], [], pause_s)[0]:
-            received = os.read(wake, 1)
-            if not received:
-                return
-            if received[0] in _STOPPING:
-                pause_s = _AGAIN_S
-        if pause_s is not None:
-            connection.interrupt()
+    with selectors.DefaultSelector() as selector:
+        selector.register(wake, selectors.EVENT_READ)
+        while True:
+            if selector.select(pause_s):
+                received = os.read(wake, 1)
+                if not received:
+                    return
+                if received[0] in _STOPPING:
+                    pause_s = _AGAIN_S
+            if pause_s is not None:
+                connection.interrupt()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from tbd_trace.errors import CannotAnswerError
@@ -10,11 +11,13 @@ from tbd_trace.why.cause_names import title
 from tbd_trace.why.changes import Change, validated_by
 from tbd_trace.why.effects import HOST_CHANGES
 from tbd_trace.why.evidence import error_sentence, explains
+from tbd_trace.why.overlap import is_communication
 from tbd_trace.why.program import Program
 from tbd_trace.why.result import WhatIf
 from tbd_trace.why.shares import shares
 from tbd_trace.why.whatif import Simulator
 
+_OF_COMMUNICATION = {"comm", "overlap_comm", "bucket", "compress"}
 _NO_PREDICTION = (
     "memory limits, accuracy, other algorithms of a library and work that a new loader adds are "
     "not modelled"
@@ -75,4 +78,21 @@ def _notes(program: Program, changes: Sequence[Change]) -> list[str]:
         notes.append("no wait for another rank was found; read the traces of all ranks together")
     if names & {"input", "workers"} and not program.input_waits:
         notes.append("no wait for input was found")
+    ops = program.ops
+    if names & _OF_COMMUNICATION:
+        precisions = {
+            precision
+            for cause, precision in zip(ops.cause, ops.precision, strict=True)
+            if is_communication(cause)
+        }
+        if not precisions:
+            notes.append("no communication between GPUs was found")
+        elif "compress" in names and precisions == {"half"}:
+            notes.append("the gradients are in FP16 or BF16 already")
+    notes += [
+        f"no kernel matches {change.pattern}"
+        for change in changes
+        if change.name in ("drop", "scale")
+        and not any(re.search(change.pattern, name) for name in set(ops.name))
+    ]
     return [*notes, _NO_PREDICTION]

@@ -13,7 +13,7 @@ import numpy as np
 from tbd_trace.why.base import Base
 from tbd_trace.why.edges import EDGE
 from tbd_trace.why.events import Calls, Ops
-from tbd_trace.why.overlap import OverlapCost
+from tbd_trace.why.overlap import OverlapCost, is_communication
 
 MOSTLY_BUSY = 0.9
 """Part of a step in which the GPU works, from which on neither host nor loader limit it."""
@@ -156,7 +156,7 @@ class Program:
         ops = self.ops
         spent, of_attention = Counter[bool](), Counter[bool]()
         for op, precision in enumerate(ops.precision):
-            if precision:
+            if precision and not is_communication(ops.cause[op]):
                 counted = of_attention if ops.cause[op] == "gpu_attention" else spent
                 counted[precision == "half"] += ops.end[op] - ops.start[op]
         spent = spent or of_attention

@@ -21,6 +21,7 @@ from tbd_trace.query import prepare
 from tbd_trace.why.changes import CHANGES, WITH_ARGUMENT, factors, parse_change, parts
 from tbd_trace.why.effects import HOST_CHANGES
 from tbd_trace.why.judgement import Judgement
+from tbd_trace.why.predictions import predicted
 from tbd_trace.why.processes import INPUTS, judgements
 from tbd_trace.why.program import Program
 from tbd_trace.why.ranking import Cause, recommended
@@ -604,6 +605,11 @@ def test_gradients_of_two_bytes_are_not_compressed_again(dtype: str) -> None:
     assert predict(found, "compress").likely_ns == Simulator(found).measured_ns
 
 
+def test_the_precision_of_gradients_is_not_that_of_products() -> None:
+    # Products of 1 ms in FP32, beside an all-reduce of 40 ms in BF16.
+    assert reducing(40 * MS, dtype="BFloat16").gains_by_amp
+
+
 @pytest.mark.slow
 def test_at_least_one_collective_remains_in_each_step() -> None:
     # Of four, of 1 MB or unknown size, one remains: an eighth would be half of one.
@@ -619,6 +625,26 @@ def test_at_least_one_collective_remains_in_each_step() -> None:
 def test_one_collective_and_large_ones_need_no_larger_buckets(times_ns: list[int], mb: int) -> None:
     found = reducing(*times_ns, mb=mb)
     assert predict(found, "bucket").likely_ns == Simulator(found).measured_ns
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("change", "note"),
+    [
+        ("compress", "the gradients are in FP16 or BF16 already"),
+        ("drop=nosuchkernel", "no kernel matches nosuchkernel"),
+        ("scale=no[a-z]*:2", "no kernel matches no[a-z]*"),
+        ("scale=gemm:2", None),
+        ("bucket", None),
+    ],
+)
+def test_changes_about_nothing_say_so(change: str, note: str | None) -> None:
+    sim = Simulator(reducing(MS, MS, dtype="Half"))
+    found = predicted(sim, [parse_change(change)], None)
+    assert found.notes[:-1] == ([note] if note else [])
+    if change == "bucket":
+        alone = predicted(Simulator(of(Loop())), [parse_change(change)], None)
+        assert alone.notes[0] == "no communication between GPUs was found"
 
 
 @pytest.mark.slow

@@ -810,8 +810,7 @@ _NEVER_IN_NSYS = {
     *("kernel_metric", "kernel_aggregate", "layer_definition", "trace"),
     *("memory_annotation", "memory_block", "memory_device", "memory_plan", "memory_segment"),
     *("memory_stack", "memory_total", "operator_input", "collective_record", "job_rank"),
-    "job_point",
-    "link_sample",
+    *("job_point", "link_sample", "event_wait"),
 }
 
 

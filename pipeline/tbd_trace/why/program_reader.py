@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 RELATIONS = (
     "gpu_chain", "host_chain", "step_window", "input_wait", "rank_wait", "kernel_group",
     "sampled_limit", "memcpy", "iteration", "host_window", "clock_check", "overlap_cost",
-    "compile_wait", "op_scope", "collective", "job_rank",
+    "compile_wait", "op_scope", "collective", "job_member",
     "straggler_cause",
 )  # fmt: skip
 
@@ -94,10 +94,10 @@ SELECT device_id, slowdown, cost_ns, places, matched_pct
 FROM overlap_cost WHERE trace_id = $trace AND process_id = $process AND slowdown > 1"""
 
 _JOB = """
-SELECT count(DISTINCT coalesce(o.rank, r.rank)), r.world_size
-FROM job_rank r
-LEFT JOIN job_rank o ON o.job = r.job
-WHERE r.trace_id = $trace AND r.world_size > 1 GROUP BY r.world_size"""
+SELECT count(DISTINCT o.rank), max(r.world_size)
+FROM job_member r
+JOIN job_member o USING (job)
+WHERE r.trace_id = $trace HAVING max(r.world_size) > 1"""
 
 _COMPILE = """
 SELECT position - 1 AS call, start_ns, end_ns

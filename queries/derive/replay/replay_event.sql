@@ -5,7 +5,7 @@ source   = """replay of the trace under changed durations (tbd-trace whatif), in
 grain    = "call or GPU operation of a process"
 needs    = [
     "gpu_chain", "op_scope", "host_chain", "step_window", "input_wait", "rank_wait",
-    "straggler_cause", "collective", "job_rank", "kernel_group", "sampled_limit", "overlap_cost",
+    "straggler_cause", "collective", "job_member", "kernel_group", "sampled_limit", "overlap_cost",
     "compile_wait",
     "clock_check", "iteration", "host_window", "device", "training_window", "device_peak",
     "gpu_products", "memcpy", "process", "trace", "whatif_models",

@@ -30,11 +30,17 @@ def leave_out_others(config: pytest.Config, items: list[pytest.Item]) -> None:
         turn %= of
     except (ValueError, ZeroDivisionError):
         raise pytest.UsageError(f"--turn {config.option.turn}: not K/N, such as 1/2") from None
-    slow = {item.nodeid: item.nodeid.partition("::")[0] for item in items if _is_slow(item)}
-    own = set(sorted(set(slow.values()))[turn::of])
-    others = [item for item in items if slow.get(item.nodeid, "") not in {"", *own}]
-    config.hook.pytest_deselected(items=others)
-    items[:] = [item for item in items if slow.get(item.nodeid, "") in {"", *own}]
+    own = set(sorted({_module(item) for item in items if _is_slow(item)})[turn::of])
+
+    def takes_part(item: pytest.Item) -> bool:
+        return not _is_slow(item) or _module(item) in own
+
+    config.hook.pytest_deselected(items=[item for item in items if not takes_part(item)])
+    items[:] = [item for item in items if takes_part(item)]
+
+
+def _module(item: pytest.Item) -> str:
+    return item.nodeid.partition("::")[0]
 
 
 def _is_slow(item: pytest.Item) -> bool:

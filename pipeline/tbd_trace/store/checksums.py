@@ -44,8 +44,11 @@ class Checksums:
                     return
                 yield problem
 
-    def knows(self, directory: Path, table: str) -> bool:
-        """Return False if the version that wrote a trace did not have a canonical table yet."""
+    def lists_table(self, directory: Path, table: str) -> bool:
+        """Return False if a trace has no file of a canonical table: its version lacked the table.
+
+        Without readable checksums, the answer is True.
+        """
         try:
             listed = self._of(directory)
         except (OSError, ValueError, TypeError, AttributeError):

@@ -256,7 +256,7 @@ class Database(TraceStore):
         for trace_id, directory in ((i, self.traces_directory / i) for i in trace_ids):
             if problem := next(self._checksums.problems(directory, table), None):
                 raise self.damaged(trace_id, problem)
-            if self._checksums.knows(directory, table):
+            if self._checksums.lists_table(directory, table):
                 found += table_files(directory, table)
         return found
 

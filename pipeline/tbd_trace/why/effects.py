@@ -200,14 +200,15 @@ def _channels_last(sim: Simulator, _change: Change, case: str, durations: Durati
     return _scaled(durations, lambda op: 0.0 if causes[op] == "gpu_layout" else 1.0)
 
 
-def _matching(sim: Simulator, pattern: str) -> set[int]:
+def matching(sim: Simulator, pattern: str) -> set[int]:
+    """Return the kernels whose name a regular expression matches."""
     ops = sim.program.ops
     names = {name for name in set(ops.name) if re.search(pattern, name)}
     return {op for op, name in enumerate(ops.name) if name in names and ops.kind[op] == "kernel"}
 
 
 def _drop(sim: Simulator, change: Change, case: str, durations: Durations) -> Durations:
-    dropped = _matching(sim, change.pattern)
+    dropped = matching(sim, change.pattern)
     call_ns = durations.call[:]
     for op in dropped:
         if (call := sim.program.ops.call[op]) >= 0:
@@ -216,7 +217,7 @@ def _drop(sim: Simulator, change: Change, case: str, durations: Durations) -> Du
 
 
 def _scale(sim: Simulator, change: Change, case: str, durations: Durations) -> Durations:
-    scaled = _matching(sim, change.pattern)
+    scaled = matching(sim, change.pattern)
     factor = change.factor
     return _scaled(durations, lambda op: factor if op in scaled else 1.0)
 

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 
 from tbd_trace.errors import CannotAnswerError
 from tbd_trace.query.recording import action
 from tbd_trace.why.cause_names import title
 from tbd_trace.why.changes import Change, validated_by
-from tbd_trace.why.effects import HOST_CHANGES
+from tbd_trace.why.effects import HOST_CHANGES, matching
 from tbd_trace.why.evidence import error_sentence, explains
 from tbd_trace.why.overlap import is_communication
-from tbd_trace.why.program import Program
 from tbd_trace.why.result import WhatIf
 from tbd_trace.why.shares import shares
 from tbd_trace.why.whatif import Simulator
@@ -61,7 +59,7 @@ def predicted(sim: Simulator, changes: Sequence[Change], pid: int | None) -> Wha
         evidence="estimated, unvalidated" if _is_unvalidated(changes) else "replay",
         top_cause=title(top),
         top_share_pct=100 * left[top] / sum(left.values()),
-        notes=_notes(program, changes),
+        notes=_notes(sim, changes),
     )
 
 
@@ -69,8 +67,8 @@ def _is_unvalidated(changes: Sequence[Change]) -> bool:
     return any(change.name == "gpu" for change in changes)
 
 
-def _notes(program: Program, changes: Sequence[Change]) -> list[str]:
-    notes = []
+def _notes(sim: Simulator, changes: Sequence[Change]) -> list[str]:
+    program, notes = sim.program, []
     names = {change.name for change in changes}
     if "amp" in names and not program.gains_by_amp:
         notes.append("matrix work is in FP16 or BF16 already, or there is none")
@@ -78,11 +76,10 @@ def _notes(program: Program, changes: Sequence[Change]) -> list[str]:
         notes.append("no wait for another rank was found; read the traces of all ranks together")
     if names & {"input", "workers"} and not program.input_waits:
         notes.append("no wait for input was found")
-    ops = program.ops
     if names & _OF_COMMUNICATION:
         precisions = {
             precision
-            for cause, precision in zip(ops.cause, ops.precision, strict=True)
+            for cause, precision in zip(program.ops.cause, program.ops.precision, strict=True)
             if is_communication(cause)
         }
         if not precisions:
@@ -92,7 +89,6 @@ def _notes(program: Program, changes: Sequence[Change]) -> list[str]:
     notes += [
         f"no kernel matches {change.pattern}"
         for change in changes
-        if change.name in ("drop", "scale")
-        and not any(re.search(change.pattern, name) for name in set(ops.name))
+        if change.name in ("drop", "scale") and not matching(sim, change.pattern)
     ]
     return [*notes, _NO_PREDICTION]

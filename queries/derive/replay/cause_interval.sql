@@ -7,9 +7,8 @@ grain    = "interval of one cause; causes that run together share it"
 needs    = [
     "gpu_chain", "op_scope", "host_chain", "step_window", "input_wait", "rank_wait",
     "straggler_cause", "collective", "job_member", "kernel_group", "sampled_limit", "overlap_cost",
-    "compile_wait",
-    "clock_check", "iteration", "host_window", "device", "training_window", "memcpy", "process",
-    "trace",
+    "compile_wait", "clock_check", "iteration", "host_window", "device", "training_window",
+    "memcpy", "process", "trace",
 ]
 computed_by = "tbd_trace.why.relations"
 [columns.trace_id]

@@ -7,9 +7,8 @@ grain    = "process with steps, and change"
 needs    = [
     "gpu_chain", "op_scope", "host_chain", "step_window", "input_wait", "rank_wait",
     "straggler_cause", "collective", "job_member", "kernel_group", "sampled_limit", "overlap_cost",
-    "compile_wait",
-    "clock_check", "iteration", "host_window", "device", "training_window", "device_peak",
-    "gpu_products", "memcpy", "process", "trace", "step_causes", "whatif_models",
+    "compile_wait", "clock_check", "iteration", "host_window", "device", "training_window",
+    "device_peak", "gpu_products", "memcpy", "process", "trace", "step_causes", "whatif_models",
 ]
 computed_by = "tbd_trace.why.relations"
 [params.change]

@@ -7,9 +7,8 @@ grain    = "cause of a process"
 needs    = [
     "gpu_chain", "op_scope", "host_chain", "step_window", "input_wait", "rank_wait",
     "straggler_cause", "collective", "job_member", "kernel_group", "sampled_limit", "overlap_cost",
-    "compile_wait",
-    "clock_check", "iteration", "host_window", "device", "training_window", "memcpy", "process",
-    "trace", "step_causes",
+    "compile_wait", "clock_check", "iteration", "host_window", "device", "training_window",
+    "memcpy", "process", "trace", "step_causes",
 ]
 computed_by = "tbd_trace.why.relations"
 [columns.trace_id]

@@ -4,34 +4,20 @@ question = "Do collectives of one kind and size move data faster or slower in B 
 source   = "collective_bandwidth side by side"
 grain    = "kind, bytes, group size and basis of one side or both"
 needs    = ["diff_side", "collective_time"]
-[columns.kind]
-doc = "all_reduce, all_gather, …; NULL when unknown"
-[columns.bytes]
-unit = "byte"
-doc = "bytes of each collective; NULL when unknown"
-[columns.group_size]
-doc = "ranks in the group; NULL when unknown"
-[columns.basis]
-doc = "transfer: last start to first end of the ranks; duration: on one rank, with its wait"
-[columns.a_collectives]
-doc = "collectives in A; 0 without any"
-[columns.b_collectives]
-doc = "collectives in B; 0 without any"
-[columns.a_median_ns]
-unit = "ns"
-doc = "median time in A"
-[columns.b_median_ns]
-unit = "ns"
-doc = "median time in B"
-[columns.change_pct]
-unit = "%"
-doc = "change of the median time, of that in A"
-[columns.a_busbw_bytes_per_s]
-unit = "byte/s"
-doc = "bus bandwidth in A; NULL when unknown"
-[columns.b_busbw_bytes_per_s]
-unit = "byte/s"
-doc = "bus bandwidth in B; NULL when unknown"
+returns = [
+    "kind", "bytes", "group_size", "basis", "a_collectives", "b_collectives", "a_median_ns",
+    "b_median_ns", "change_pct", "a_busbw_bytes_per_s", "b_busbw_bytes_per_s",
+]
+[columns]
+bytes = {unit = "byte", doc = "bytes of each collective; NULL when unknown"}
+basis = "transfer: last start to first end of the ranks; duration: on one rank, with its wait"
+a_collectives = "collectives in A; 0 without any"
+b_collectives = "collectives in B; 0 without any"
+a_median_ns = "median time in A"
+b_median_ns = "median time in B"
+change_pct = "change of the median time, of that in A"
+a_busbw_bytes_per_s = {unit = "byte/s", doc = "bus bandwidth in A; NULL when unknown"}
+b_busbw_bytes_per_s = {unit = "byte/s", doc = "bus bandwidth in B; NULL when unknown"}
 [plot]
 kind = "grouped_barh"
 x = ["kind", "bytes", "group_size", "basis"]

@@ -9,16 +9,12 @@ optional = [
     "device", "device_timeline", "iteration", "iteration_rate", "layer_clock",
     "counter_donor_trace", "analysis_window",
 ]
-[columns.field]
-doc = "property"
-[columns.a]
-doc = "value in A, several joined by a comma; NULL when unknown"
-[columns.b]
-doc = "value in B"
-[columns.differs]
-doc = "true if the values differ, or if only one is known"
-[columns.matters]
-doc = """effect of a difference: not comparable (different work per iteration or another
+[columns]
+field = "property"
+a = "value in A, several joined by a comma; NULL when unknown"
+b = "value in B"
+differs = "true if the values differ, or if only one is known"
+matters = """effect of a difference: not comparable (different work per iteration or another
     measurement), uncertain (one side is unknown, or the windows differ in quality), may explain (a
     change whose effect the comparison shows); NULL without a difference"""
 */

@@ -12,55 +12,31 @@ optional = ["process", "trace"]
 doc = """minimum change to report, in percent of A; one run per side does not show the variation
     between runs"""
 default = 1.0
-[columns.rank]
-doc = """number of the process on each side, ordered by trace name and process id; NULL for all
+[columns]
+rank = """number of the process on each side, ordered by trace name and process id; NULL for all
     processes: each iteration is the mean over the processes"""
-[columns.pid_a]
-doc = "process in A; NULL for all processes and when unknown"
-[columns.pid_b]
-doc = "process in B; NULL for all processes and when unknown"
-[columns.measure]
-doc = "period_ns (start to start, on the clock of iteration), host_ns or gpu_ns (iteration_timing)"
-[columns.n_a]
-doc = "iterations counted in A: the steady state, or all iterations without a steady state"
-[columns.n_b]
-doc = "iterations counted in B"
-[columns.mean_a_ns]
-unit = "ns"
-doc = "mean in A, stalls included"
-[columns.mean_b_ns]
-unit = "ns"
-doc = "mean in B"
-[columns.median_a_ns]
-unit = "ns"
-doc = "median in A"
-[columns.median_b_ns]
-unit = "ns"
-doc = "median in B"
-[columns.change_ns]
-unit = "ns"
-doc = "mean in B − mean in A"
-[columns.change_pct]
-unit = "%"
-doc = "Hodges-Lehmann estimate: median of the ratios of each iteration of B to each of A, minus 1"
-[columns.low_pct]
-unit = "%"
-doc = "lower end of its 95 % interval; NULL with too few iterations"
-[columns.high_pct]
-unit = "%"
-doc = "upper end of its 95 % interval; NULL with too few iterations"
-[columns.noise_pct]
-unit = "%"
-doc = """smallest change that would be significant: distance from the change to the end of the
+pid_a = "process in A; NULL for all processes and when unknown"
+pid_b = "process in B; NULL for all processes and when unknown"
+measure = """period_ns (start to start, on the clock of iteration), host_ns or gpu_ns
+    (iteration_timing)"""
+n_a = "iterations counted in A: the steady state, or all iterations without a steady state"
+n_b = "iterations counted in B"
+mean_a_ns = "mean in A, stalls included"
+mean_b_ns = "mean in B"
+median_a_ns = "median in A"
+median_b_ns = "median in B"
+change_ns = "mean in B − mean in A"
+change_pct = """Hodges-Lehmann estimate: median of the ratios of each iteration of B to each of A,
+    minus 1"""
+low_pct = "lower end of its 95 % interval; NULL with too few iterations"
+high_pct = "upper end of its 95 % interval; NULL with too few iterations"
+noise_pct = """smallest change that would be significant: distance from the change to the end of the
     interval closer to 0, at least min_change_pct"""
-[columns.autocorrelation]
-doc = """autocorrelation of the logarithms of successive iterations (lag 1) over both sides, at
-    least 0"""
-[columns.verdict]
-doc = """faster or slower if the interval excludes 0 and the change reaches min_change_pct, else no
-    change beyond noise; NULL if reason is set"""
-[columns.reason]
-doc = "reason for a missing verdict; NULL with a verdict"
+autocorrelation = """autocorrelation of the logarithms of successive iterations (lag 1) over both
+    sides, at least 0"""
+verdict = """faster or slower if the interval excludes 0 and the change reaches min_change_pct, else
+    no change beyond noise; NULL if reason is set"""
+reason = "reason for a missing verdict; NULL with a verdict"
 */
 WITH
 -- 1.959964: two-sided 95 % quantile of the normal distribution.

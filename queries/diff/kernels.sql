@@ -10,44 +10,25 @@ optional = ["window_op", "analysis_window", "trace", "counter_donor_trace"]
 [params.min_change_pct]
 doc = "minimum change of the mean duration of a kernel to report, in percent of A"
 default = 1.0
-[columns.kernel_name]
-doc = "demangled name"
-[columns.grid]
-doc = "grid in blocks, x y z; NULL when unknown"
-[columns.block]
-doc = "block in threads, x y z; NULL when unknown"
-[columns.status]
-doc = """new; gone; slower or faster: the mean duration changed by more than 3 standard errors
+[columns]
+kernel_name = "demangled name"
+grid = "grid in blocks, x y z; NULL when unknown"
+block = "block in threads, x y z; NULL when unknown"
+status = """new; gone; slower or faster: the mean duration changed by more than 3 standard errors
     (Welch) and by min_change_pct; more calls or fewer calls: by at least 1 %; unclear: the duration
     changed, but fewer than 3 calls do not show the noise; several joined by a comma; NULL without a
     change beyond noise"""
-[columns.a_calls]
-doc = "executions in A, per the unit in column per"
-[columns.b_calls]
-doc = "executions in B, per the unit in column per"
-[columns.a_mean_ns]
-unit = "ns"
-doc = "mean duration in A; NULL for a new kernel"
-[columns.b_mean_ns]
-unit = "ns"
-doc = "mean duration in B; NULL for a kernel that is gone"
-[columns.a_ns]
-unit = "ns"
-doc = "sum of durations in A, per the unit in column per"
-[columns.b_ns]
-unit = "ns"
-doc = "sum of durations in B, per the unit in column per"
-[columns.change_ns]
-unit = "ns"
-doc = "B − A; NULL if per is not alike"
-[columns.calls_effect_ns]
-unit = "ns"
-doc = "part of the change due to more or fewer calls; the whole change for a new or gone kernel"
-[columns.duration_effect_ns]
-unit = "ns"
-doc = "part of the change due to longer or shorter calls: the exact remainder"
-[columns.per]
-doc = """unit of the values: iteration of a process (processes with iterations only); whole trace if
+a_calls = "executions in A, per the unit in column per"
+b_calls = "executions in B, per the unit in column per"
+a_mean_ns = "mean duration in A; NULL for a new kernel"
+b_mean_ns = "mean duration in B; NULL for a kernel that is gone"
+a_ns = "sum of durations in A, per the unit in column per"
+b_ns = "sum of durations in B, per the unit in column per"
+change_ns = "B − A; NULL if per is not alike"
+calls_effect_ns = """part of the change due to more or fewer calls; the whole change for a new or
+    gone kernel"""
+duration_effect_ns = "part of the change due to longer or shorter calls: the exact remainder"
+per = """unit of the values: iteration of a process (processes with iterations only); whole trace if
     neither side has iterations; not alike if one side has"""
 [plot]
 kind = "grouped_barh"

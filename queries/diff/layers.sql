@@ -5,34 +5,21 @@ source   = "layer_time: exclusive time by the clock that both sides have (layer_
 grain    = "layer and phase"
 needs    = ["diff_side", "layer_clock"]
 optional = ["window_op", "layer_host_time", "analysis_window", "host_window"]
-[columns.layer]
-doc = "layer; NULL for time without a layer"
-[columns.phase]
-doc = "data, forward, loss, backward, optimizer or communication; NULL when unknown"
-[columns.a_ns]
-unit = "ns"
-doc = "time in A, per the unit in column per; 0 if A lacks the layer"
-[columns.b_ns]
-unit = "ns"
-doc = "time in B, per the unit in column per; 0 if B lacks the layer"
-[columns.change_ns]
-unit = "ns"
-doc = "B − A; NULL if per is not alike"
-[columns.change_pct]
-unit = "%"
-doc = "change ÷ time in A; NULL if A lacks the layer"
-[columns.share_a_pct]
-unit = "%"
-doc = "share of the sum over all rows in A"
-[columns.share_b_pct]
-unit = "%"
-doc = "share of the sum over all rows in B"
-[columns.status]
-doc = "new, gone or in both"
-[columns.clock]
-doc = "gpu: kernel durations; host: exclusive time of the ranges"
-[columns.per]
-doc = """unit of the values: iteration of a process (processes with iterations only); whole trace if
+returns = [
+    "layer", "phase", "a_ns", "b_ns", "change_ns", "change_pct", "share_a_pct", "share_b_pct",
+    "status", "clock", "per",
+]
+[columns]
+layer = "layer; NULL for time without a layer"
+a_ns = "time in A, per the unit in column per; 0 if A lacks the layer"
+b_ns = "time in B, per the unit in column per; 0 if B lacks the layer"
+change_ns = "B − A; NULL if per is not alike"
+change_pct = "change ÷ time in A; NULL if A lacks the layer"
+share_a_pct = "share of the sum over all rows in A"
+share_b_pct = "share of the sum over all rows in B"
+status = "new, gone or in both"
+clock = "gpu: kernel durations; host: exclusive time of the ranges"
+per = """unit of the values: iteration of a process (processes with iterations only); whole trace if
     neither side has iterations; not alike if one side has"""
 [plot]
 kind = "barh"

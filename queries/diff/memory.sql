@@ -6,33 +6,23 @@ source   = """memory_peak and memory_breakdown side by side; classes are compare
 grain    = "measure of a memory space that both sides have"
 needs    = ["diff_side", "allocation", "peak_memory"]
 optional = ["memory_space", "process", "trace"]
-[columns.rank]
-doc = """number of the memory space among those of its allocator and kind on each side, ordered by
+returns = [
+    "rank", "allocator", "memory_kind", "measure", "a_bytes", "b_bytes", "change_bytes",
+    "change_pct", "evidence_a", "evidence_b",
+]
+[columns]
+rank = """number of the memory space among those of its allocator and kind on each side, ordered by
     trace name, process id and device"""
-[columns.allocator]
-doc = "as memory_event.allocator"
-[columns.memory_kind]
-doc = "kind of memory, as recorded by a profiler of CUDA; NULL otherwise"
-[columns.measure]
-doc = "peak requested, peak reserved (at any time), or the class of bytes live at the peak"
-[columns.a_bytes]
-unit = "byte"
-doc = """bytes in A; for a class that A lacks 0, or NULL if A has bytes of unknown class or other
-    evidence; NULL when unknown"""
-[columns.b_bytes]
-unit = "byte"
-doc = "bytes in B, by the same rules"
-[columns.change_bytes]
-unit = "byte"
-doc = "B − A; NULL unless both are known by the same evidence"
-[columns.change_pct]
-unit = "%"
-doc = "change ÷ bytes in A; NULL if A has none"
-[columns.evidence_a]
-doc = """of a class in A: collector, stack, none; of the peaks: measured, estimated (from shapes),
-    modelled (reserved bytes of a model of PyTorch's allocator)"""
-[columns.evidence_b]
-doc = "evidence in B"
+memory_kind = "kind of memory, as recorded by a profiler of CUDA; NULL otherwise"
+measure = "peak requested, peak reserved (at any time), or the class of bytes live at the peak"
+a_bytes = """bytes in A; for a class that A lacks 0, or NULL if A has bytes of unknown class or
+    other evidence; NULL when unknown"""
+b_bytes = "bytes in B, by the same rules"
+change_bytes = "B − A; NULL unless both are known by the same evidence"
+change_pct = "change ÷ bytes in A; NULL if A has none"
+evidence_a = """of a class in A: collector, stack, none; of the peaks: measured, estimated (from
+    shapes), modelled (reserved bytes of a model of PyTorch's allocator)"""
+evidence_b = "evidence in B"
 [plot]
 kind = "grouped_barh"
 x = ["measure", "rank", "allocator", "memory_kind"]

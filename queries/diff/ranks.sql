@@ -6,40 +6,22 @@ source   = """comm_overlap and straggler side by side: means of iterations in th
 grain    = "measure of a rank"
 needs    = ["diff_side", "rank_communication"]
 optional = ["rank_lateness", "process", "trace"]
-[columns.rank]
-doc = """rank in the job; of traces without a rank, number of the process and device on each side,
+[columns]
+rank = """rank in the job; of traces without a rank, number of the process and device on each side,
     ordered by trace name, process id and device"""
-[columns.place]
-doc = "device, or host for collectives on the host"
-[columns.measure]
-doc = """communication; exposed communication; wait for later ranks; wait caused: of the other
+place = "device, or host for collectives on the host"
+measure = """communication; exposed communication; wait for later ranks; wait caused: of the other
     ranks, where this one is last"""
-[columns.a_ns]
-unit = "ns"
-doc = "time in A; NULL when unknown, and without the rank"
-[columns.b_ns]
-unit = "ns"
-doc = "time in B; NULL when unknown, and without the rank"
-[columns.change_ns]
-unit = "ns"
-doc = "B − A; NULL if one is unknown, or if only one side has iterations"
-[columns.change_pct]
-unit = "%"
-doc = "change ÷ time in A; NULL if A has none"
-[columns.a_last_pct]
-unit = "%"
-doc = "of wait caused: share of the decided collectives in A that the rank starts last"
-[columns.b_last_pct]
-unit = "%"
-doc = "the same in B"
-[columns.a_verdict]
-doc = "of wait caused: verdict of straggler on the job in A"
-[columns.b_verdict]
-doc = "the same in B"
-[columns.per_a]
-doc = "iteration or trace"
-[columns.per_b]
-doc = "iteration or trace"
+a_ns = "time in A; NULL when unknown, and without the rank"
+b_ns = "time in B; NULL when unknown, and without the rank"
+change_ns = "B − A; NULL if one is unknown, or if only one side has iterations"
+change_pct = "change ÷ time in A; NULL if A has none"
+a_last_pct = "of wait caused: share of the decided collectives in A that the rank starts last"
+b_last_pct = "the same in B"
+a_verdict = "of wait caused: verdict of straggler on the job in A"
+b_verdict = "the same in B"
+per_a = "iteration or trace"
+per_b = "iteration or trace"
 [plot]
 kind = "grouped_barh"
 x = ["measure", "rank", "place"]

@@ -6,30 +6,19 @@ source   = """compute_util, step_breakdown and utilization side by side; only va
 grain    = "measure of a device used by a process"
 needs    = ["diff_side", "analysis_window"]
 optional = ["device_timeline", "utilization", "process", "trace"]
-[columns.rank]
-doc = "number of the device of a process on each side, ordered by trace name, process id and device"
-[columns.measure]
-doc = """gpu_busy_pct, kernel_busy_pct (compute_util); compute_pct, exposed_communication_pct,
+[columns]
+rank = """number of the device of a process on each side, ordered by trace name, process id and
+    device"""
+measure = """gpu_busy_pct, kernel_busy_pct (compute_util); compute_pct, exposed_communication_pct,
     exposed_copy_pct, idle_pct (step_breakdown); fp32, fp16 and tensor: busy_pct, elapsed_pct,
     pipe_pct (utilization)"""
-[columns.evidence]
-doc = """timeline, kernel name (communication kernels are recognised by name), counter, modelled or
-    sampled"""
-[columns.a_pct]
-unit = "%"
-doc = "value in A; NULL when unknown"
-[columns.b_pct]
-unit = "%"
-doc = "value in B; NULL when unknown"
-[columns.change_points]
-unit = "percentage point"
-doc = "B − A; NULL unless both are known"
-[columns.a_ns]
-unit = "ns"
-doc = "time per iteration in A; NULL without iterations and for utilization of a peak"
-[columns.b_ns]
-unit = "ns"
-doc = "time per iteration in B; NULL without iterations and for utilization of a peak"
+evidence = """timeline, kernel name (communication kernels are recognised by name), counter,
+    modelled or sampled"""
+a_pct = "value in A; NULL when unknown"
+b_pct = "value in B; NULL when unknown"
+change_points = {unit = "percentage point", doc = "B − A; NULL unless both are known"}
+a_ns = "time per iteration in A; NULL without iterations and for utilization of a peak"
+b_ns = "time per iteration in B; NULL without iterations and for utilization of a peak"
 [plot]
 kind = "grouped_barh"
 x = ["measure", "rank"]

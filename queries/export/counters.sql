@@ -6,25 +6,16 @@ source   = """samples of GPU metrics; live bytes of each class after every event
 grain    = "sample of a metric of a GPU; instant at which a counter of a memory space changes"
 needs    = ["trace"]
 optional = ["gpu_sample", "allocation", "memory_running", "memory_space"]
-[columns.counter_kind]
-doc = "gpu (metric of a GPU) or memory"
-[columns.process_id]
-doc = "key of the process; NULL when unknown, and for metrics of GPUs"
-[columns.device_id]
-doc = "physical GPU, or device of the process; NULL when unknown, or for host memory"
-[columns.allocator]
-doc = "as memory_event.allocator; NULL for metrics of GPUs"
-[columns.memory_kind]
-doc = "as memory_event.memory_kind; NULL for metrics of GPUs"
-[columns.metric]
-doc = "name of the metric; class of the bytes, or reserved"
-[columns.unit]
-doc = "unit of the metric; NULL when unknown"
-[columns.timestamp_ns]
-unit = "ns"
-doc = "time of the sample"
-[columns.value]
-doc = "value in this unit"
+[columns]
+counter_kind = "gpu (metric of a GPU) or memory"
+process_id = "key of the process; NULL when unknown, and for metrics of GPUs"
+device_id = "physical GPU, or device of the process; NULL when unknown, or for host memory"
+allocator = "as memory_event.allocator; NULL for metrics of GPUs"
+memory_kind = "as memory_event.memory_kind; NULL for metrics of GPUs"
+metric = "name of the metric; class of the bytes, or reserved"
+unit = "unit of the metric; NULL when unknown"
+timestamp_ns = "time of the sample"
+value = "value in this unit"
 */
 WITH
 first_time AS (

@@ -8,53 +8,33 @@ optional = [
     "api_call", "annotation", "iteration", "op_scope", "gpu_op", "kernel",
     "memcpy", "memset", "cause_interval", "step_causes",
 ]
-[columns.row_kind]
-doc = "nvtx, range (start/end ranges, which may overlap), api, cause, gpu or iteration"
-[columns.process_id]
-doc = "key of the process"
-[columns.thread_id]
-doc = "key of the thread; NULL on a GPU, for iterations, and for ranges across threads"
-[columns.device_id]
-doc = "device; NULL on the host"
-[columns.lane]
-doc = "row group within a thread or device: NVTX domain, API, causes or CUDA stream"
-[columns.start_ns]
-unit = "ns"
-doc = "start"
-[columns.end_ns]
-unit = "ns"
-doc = "end; NULL for an instant"
-[columns.category]
-doc = "kernel, memcpy, memset, graph, cuda, cudnn, cublas, osrt, nvtx, cause or iteration"
-[columns.name]
-doc = "name of the kernel, function or range, or cause of the state of a GPU"
-[columns.flows]
-doc = """for a call, numbers of the GPU operations it caused; for a GPU operation, its own number;
+returns = [
+    "row_kind", "process_id", "thread_id", "device_id", "lane", "start_ns", "end_ns", "category",
+    "name", "flows", "full_name", "grid", "block", "registers_per_thread", "shared_bytes", "bytes",
+    "memory", "layer", "phase", "iteration", "correlation_id",
+]
+[columns]
+row_kind = "nvtx, range (start/end ranges, which may overlap), api, cause, gpu or iteration"
+thread_id = "key of the thread; NULL on a GPU, for iterations, and for ranges across threads"
+device_id = "device; NULL on the host"
+lane = "row group within a thread or device: NVTX domain, API, causes or CUDA stream"
+start_ns = "start"
+end_ns = "end; NULL for an instant"
+category = "kernel, memcpy, memset, graph, cuda, cudnn, cublas, osrt, nvtx, cause or iteration"
+name = "name of the kernel, function or range, or cause of the state of a GPU"
+flows = """for a call, numbers of the GPU operations it caused; for a GPU operation, its own number;
     NULL without any"""
-[columns.full_name]
-doc = "kernel name with template arguments, if it differs from name"
-[columns.grid]
-doc = "grid of a kernel, x y z"
-[columns.block]
-doc = "block of a kernel, x y z"
-[columns.registers_per_thread]
-doc = "registers per thread of a kernel"
-[columns.shared_bytes]
-unit = "byte"
-doc = "static and dynamic shared memory per block"
-[columns.bytes]
-unit = "byte"
-doc = "bytes moved or filled"
-[columns.memory]
-doc = "memory kinds copied from and to, or filled"
-[columns.layer]
-doc = "layer that owns a GPU operation"
-[columns.phase]
-doc = "phase of a GPU operation"
-[columns.iteration]
-doc = "iteration that owns a GPU operation, or number of the iteration"
-[columns.correlation_id]
-doc = "correlation id of a call or GPU operation"
+full_name = "kernel name with template arguments, if it differs from name"
+grid = "grid of a kernel, x y z"
+block = "block of a kernel, x y z"
+registers_per_thread = "registers per thread of a kernel"
+shared_bytes = "static and dynamic shared memory per block"
+bytes = {unit = "byte", doc = "bytes moved or filled"}
+memory = "memory kinds copied from and to, or filled"
+layer = "layer that owns a GPU operation"
+phase = "phase of a GPU operation"
+iteration = "iteration that owns a GPU operation, or number of the iteration"
+correlation_id = "correlation id of a call or GPU operation"
 */
 WITH
 operation AS (

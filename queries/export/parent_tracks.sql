@@ -4,16 +4,12 @@ question = "What are the names and ids of the processes, threads and devices of 
 grain    = "process, thread of a process, or device of a process"
 needs    = ["trace"]
 optional = ["process", "thread", "device"]
-[columns.place]
-doc = "process, thread or device"
-[columns.process_id]
-doc = "key of the process; NULL for a device that all processes share"
-[columns.place_id]
-doc = "key of the process or thread, or number of the device"
-[columns.number]
-doc = "operating-system process id or thread id; NULL for a device and when unknown"
-[columns.name]
-doc = "name; NULL when unknown"
+[columns]
+place = "process, thread or device"
+process_id = "key of the process; NULL for a device that all processes share"
+place_id = "key of the process or thread, or number of the device"
+number = "operating-system process id or thread id; NULL for a device and when unknown"
+name = "name; NULL when unknown"
 */
 SELECT 'process' AS place, process_id, process_id AS place_id, pid AS number, name FROM process
 UNION ALL

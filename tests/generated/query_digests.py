@@ -27,9 +27,8 @@ from made_pair import answers_on
 from made_trace import MadeDatabase, MadeTrace, Row
 from query_files import CHECKS, DERIVED, METRICS
 from tbd_trace import resources
-from tbd_trace.query.catalogue import parameters_behind
+from tbd_trace.query.catalogue import parameters_behind, read_query
 from tbd_trace.query.connection import prepare
-from tbd_trace.query.header import parse_query
 from tbd_trace.sqltext import identifier
 from varied_rows import varied
 
@@ -79,7 +78,7 @@ def questions() -> list[Question]:
     """Return every query with its defaults, and some with other parameters."""
     found = [Question(path) for path in [*DERIVED, *METRICS, *CHECKS]]
     for path in METRICS:
-        for name, param in parse_query(path).params.items():
+        for name, param in read_query(path).params.items():
             others: list[Any] = [
                 choice for choice in param.choices or [] if choice != param.default
             ]
@@ -87,14 +86,14 @@ def questions() -> list[Question]:
                 others = [value for value in (1, 2 * param.default) if value != param.default]
             found += [Question(path, ((name, other),)) for other in others]
     for path in CHECKS:
-        params = parse_query(path).params
+        params = read_query(path).params
         limits = [name for name in params if name.startswith(("min_", "max_"))]
         found += [Question(path, tuple((name, 0) for name in limits))] if limits else []
         found += [Question(path, ((name, AT_VALUE),)) for name in limits]
         doubled = {name: 2 * param.default or 2 for name, param in params.items()}
         found += [Question(path, tuple(doubled.items()))] if params else []
     for path in [*DERIVED, *METRICS, *CHECKS]:
-        query = parse_query(path)
+        query = read_query(path)
         names = set(query.params).union(*map(parameters_behind, query.relations))
         found += [Question(path, (SETTINGS,))] if names & OTHER_SETTINGS.keys() else []
     found += [Question(path, (VARIED,)) for path in [*DERIVED, *METRICS, *CHECKS]]
@@ -163,7 +162,7 @@ def database_for(question: Question) -> Iterator[MadeDatabase]:
     if VARIED in question.parameters:
         yield _varied_database()
         return
-    reads = parse_query(question.path).relations
+    reads = read_query(question.path).relations
     names = {name for name, _ in question.parameters}
     if any(names & set(parameters_behind(relation)) for relation in reads):
         with _traces().connect() as database:

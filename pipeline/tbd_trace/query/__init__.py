@@ -6,7 +6,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from tbd_trace.query.catalogue import Catalogue, canonical_relations
-from tbd_trace.query.header import Check, Column, Param, Query
+from tbd_trace.query.columns import Column
+from tbd_trace.query.header import Check, Param, Query
 from tbd_trace.query.plot import Plot
 
 if TYPE_CHECKING:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 
 from tbd_trace import resources
 from tbd_trace.errors import UsageError
 from tbd_trace.model.canonical_tables import canonical_tables
+from tbd_trace.query.columns import Column, column
 from tbd_trace.query.header import Query, parse_query
 
 _WORD = re.compile(r"[A-Za-z_]\w*")
@@ -24,7 +25,7 @@ class Catalogue:
         self._files = resources.sql_files("metrics")
 
     def metrics(self) -> list[Query]:
-        return [parse_query(self._files[name]) for name in sorted(self._files)]
+        return [read_query(self._files[name]) for name in sorted(self._files)]
 
     def get(self, name: str) -> Query:
         """Return a metric query by name.
@@ -36,10 +37,10 @@ class Catalogue:
             close = difflib.get_close_matches(name, self._files, n=3)
             hint = f"; did you mean {', '.join(close)}?" if close else ""
             raise UsageError(f"no query {name!r}{hint} (`tbd-trace query --list` names them all)")
-        return parse_query(self._files[name])
+        return read_query(self._files[name])
 
     def checks(self) -> list[Query]:
-        found = map(parse_query, resources.sql_files("checks").values())
+        found = map(read_query, resources.sql_files("checks").values())
         return sorted((query for query in found if query.check), key=_rule)
 
     def load(self, path: Path) -> Query:
@@ -48,7 +49,21 @@ class Catalogue:
         Raises:
             UsageError: the file cannot be read, or its header is invalid.
         """
-        return parse_query(path)
+        query = read_query(path)
+        try:
+            dict(query.columns)
+        except UsageError as error:
+            raise UsageError(f"{path}: {error}") from error
+        return query
+
+
+def read_query(path: Path) -> Query:
+    """Read a query file, as :func:`~tbd_trace.query.header.parse_query` does.
+
+    Raises:
+        UsageError: the file cannot be read, or its header is invalid.
+    """
+    return parse_query(path, relation_columns)
 
 
 def _rule(query: Query) -> str:
@@ -65,7 +80,16 @@ def derived_names() -> frozenset[str]:
 @cache
 def derived_relation(name: str) -> Query:
     """Return the derived relation of a name."""
-    return parse_query(resources.sql_files("derive")[name])
+    return read_query(resources.sql_files("derive")[name])
+
+
+@cache
+def relation_columns(name: str) -> Mapping[str, Column]:
+    """Return the columns of a derived relation or canonical table; of others none are known."""
+    if name in derived_names():
+        return derived_relation(name).columns
+    table = canonical_tables().get(name)
+    return {each.name: column(each.name, each.doc) for each in table.columns} if table else {}
 
 
 @cache

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import re
 import tomllib
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from tbd_trace.errors import UsageError
 from tbd_trace.model.advice import Advice, parse_advice
+from tbd_trace.query.columns import Column, Columns, column
 from tbd_trace.query.plot import Plot, parse_plot
 
 _HEADER = re.compile(r"\A\s*/\*(?P<toml>.*?)\*/(?P<sql>.*)\Z", re.DOTALL)
@@ -28,14 +30,6 @@ class Param:
     choices: list[Scalar] | None = None
     items: str = ""  # integer or number: the value is a list of them, separated by commas
     minimum: float | None = None  # of the value, or of each item
-
-
-@dataclass(frozen=True, slots=True)
-class Column:
-    """One column of the answer: its unit (None: no unit) and meaning."""
-
-    doc: str
-    unit: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +93,7 @@ class Query:
     needs: list[Need] = field(default_factory=list)
     optional: list[str] = field(default_factory=list)
     params: dict[str, Param] = field(default_factory=dict)
-    columns: dict[str, Column] = field(default_factory=dict)
+    columns: Mapping[str, Column] = field(default_factory=dict)
     plot: Plot | None = None
     # True if a new file must be ingested only in part: the tables that the query names; a list
     # names the columns that are enough, too.
@@ -143,8 +137,11 @@ def alternatives(need: Need) -> list[str]:
     return [need] if isinstance(need, str) else need
 
 
-def parse_query(path: Path) -> Query:
+def parse_query(path: Path, columns_of: Callable[[str], Mapping[str, Column]]) -> Query:
     """Read a query file; a file without a header is all SQL.
+
+    Args:
+        columns_of: returns the columns of a relation; it describes the columns that are passed on.
 
     Raises:
         UsageError: the file cannot be read, or its header is invalid.
@@ -159,10 +156,10 @@ def parse_query(path: Path) -> Query:
     try:
         header = _folded(tomllib.loads(toml))
         like = header.pop("like", None)
-        query = _build(path, sql.strip().rstrip(";"), header)
+        query = _build(path, sql.strip().rstrip(";"), header, columns_of)
         if like is not None:
             # A query beside this one returns the same columns: describe them once.
-            other = parse_query(path.with_name(f"{like}.sql"))
+            other = parse_query(path.with_name(f"{like}.sql"), columns_of)
             query = replace(query, columns=other.columns, plot=other.plot)
         _check_reduction(query)
         return query
@@ -176,19 +173,24 @@ def _folded(value: Any, key: str = "") -> Any:
     return " ".join(value.split()) if isinstance(value, str) and key in _PROSE else value
 
 
-def _build(path: Path, sql: str, header: dict[str, Any]) -> Query:
+def _build(
+    path: Path,
+    sql: str,
+    header: dict[str, Any],
+    columns_of: Callable[[str], Mapping[str, Column]],
+) -> Query:
     params = {name: Param(**value) for name, value in header.pop("params", {}).items()}
     for name, param in params.items():
         if not isinstance(param.default, Scalar):
             raise TypeError(f"the default of {name} is not a text, number or boolean")
-    columns = {name: Column(**value) for name, value in header.pop("columns", {}).items()}
+    own = {name: column(name, value) for name, value in header.pop("columns", {}).items()}
     check = Check(**header.pop("check")) if "check" in header else None
     plot = header.pop("plot", None)
     advice = header.pop("advice", None)
     refuse = Refusal(**header.pop("refuse")) if "refuse" in header else None
     if refuse is not None and not isinstance(params[refuse.unless].default, bool):
         raise TypeError(f"{refuse.unless}, by which it refuses, is neither true nor false")
-    for key in ("optional", "macros"):
+    for key in ("optional", "macros", "returns"):
         if not _are_names(header.get(key, [])):
             raise TypeError(f"{key} is not a list of names")
     file = RowFile(**header.pop("file")) if "file" in header else None
@@ -215,13 +217,13 @@ def _build(path: Path, sql: str, header: dict[str, Any]) -> Query:
     partial = header.get("partial", False)
     if not isinstance(partial, bool) and not _are_names(partial):
         raise TypeError("partial is neither true nor false nor a list of names")
-    return Query(
+    returns = header.pop("returns", list(own))
+    query = Query(
         name=path.stem,
         path=path,
         sql=sql,
         title=header.pop("title", path.stem),
         params=params,
-        columns=columns if check is None else CHECK_COLUMNS,
         check=check,
         plot=parse_plot(plot) if plot else None,
         refuse=refuse,
@@ -229,6 +231,9 @@ def _build(path: Path, sql: str, header: dict[str, Any]) -> Query:
         advice=parse_advice(advice) if advice else None,
         **header,
     )
+    if check is not None:
+        return replace(query, columns=CHECK_COLUMNS)
+    return replace(query, columns=Columns(returns, own, query.relations, columns_of))
 
 
 def _check_reduction(query: Query) -> None:

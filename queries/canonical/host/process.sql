@@ -8,6 +8,6 @@ CREATE TABLE process (
     trace_id   VARCHAR NOT NULL, -- the trace
     process_id BIGINT NOT NULL,  -- unique process key of the tool (nsys: serialized global pid;
                                  -- nvprof: pid)
-    pid        BIGINT,           -- operating-system process id
+    pid        BIGINT,           -- process id of the operating system; NULL when unknown
     name       VARCHAR           -- executable name; NULL when unknown
 );

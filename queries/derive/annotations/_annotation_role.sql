@@ -5,6 +5,10 @@ source   = """convention of tbd-trace (docs/reference/capture_directory.md);
     torch.autograd.profiler.emit_nvtx; markers of PyProf and DLProf"""
 grain    = "distinct NVTX domain and text of a trace"
 optional = ["annotation", "_library_domain"]
+returns = [
+    "trace_id", "domain", "text", "first_range_id", "origin", "is_library", "is_iteration", "phase",
+    "layer", "layer_kind", "layer_rank", "outermost", "seq", "is_backward",
+]
 [params.iteration_pattern]
 doc = """regular expression (RE2) for ranges or marks of iterations; empty: the usual names
     (iteration 3, step 3, ProfilerStep#3, train_step, …)"""
@@ -13,37 +17,24 @@ default = ""
 doc = """regular expression (RE2) for ranges of layers; its first group, if any, is the layer name;
     empty: the conventions known to tbd-trace"""
 default = ""
-[columns.trace_id]
-doc = "the trace"
-[columns.domain]
-doc = "NVTX domain; NULL for the default domain"
-[columns.text]
-doc = "NVTX text"
-[columns.first_range_id]
-doc = "first range with this text, which identifies the text; NULL if only marks have it"
-[columns.origin]
-doc = "nvtx, torch module, torch op, torch range (record_function)"
-[columns.is_library]
-doc = "true if the domain belongs to a library"
-[columns.is_iteration]
-doc = "true if the text marks an iteration"
-[columns.phase]
-doc = """data, forward, loss, backward, optimizer or communication; NULL if the text marks no phase;
-    for a library, its purpose (DALI: data, NCCL: communication)"""
-[columns.layer]
-doc = "name of the layer marked by the text; NULL if it marks none"
-[columns.layer_kind]
-doc = """how the layer was recognized, best first: convention (range of tbd-trace; in a trace
+[columns]
+domain = "NVTX domain; NULL for the default domain"
+text = "NVTX text"
+first_range_id = "first range with this text, which identifies the text; NULL if only marks have it"
+origin = "nvtx, torch module, torch op, torch range (record_function)"
+is_library = "true if the domain belongs to a library"
+is_iteration = "true if the text marks an iteration"
+phase = """data, forward, loss, backward, optimizer or communication; NULL if the text marks no
+    phase; for a library, its purpose (DALI: data, NCCL: communication)"""
+layer = "name of the layer marked by the text; NULL if it marks none"
+layer_kind = """how the layer was recognized, best first: convention (range of tbd-trace; in a trace
     without such ranges, call of a PyTorch module), stack (DLProf call stack), plain (range of the
     user), module (PyProf call marker), operator (framework operator)"""
-[columns.layer_rank]
-doc = "rank of the layer; of several enclosing layers, the one with the largest rank owns a kernel"
-[columns.outermost]
-doc = "true if the outermost layer of this rank owns a kernel, false if the innermost"
-[columns.seq]
-doc = "autograd sequence number of the operator; NULL without one"
-[columns.is_backward]
-doc = "true for a backward operator or the backward pass of a layer"
+layer_rank = """rank of the layer; of several enclosing layers, the one with the largest rank owns a
+    kernel"""
+outermost = "true if the outermost layer of this rank owns a kernel, false if the innermost"
+seq = "autograd sequence number of the operator; NULL without one"
+is_backward = "true for a backward operator or the backward pass of a layer"
 */
 WITH
 distinct_text AS (

@@ -6,12 +6,7 @@ source   = """the PyTorch autograd engine runs backward operators on separate th
 grain    = """thread with backward operators and without forward operators whose nodes they run, or
     with such a name"""
 optional = ["_sequence_layer", "annotation_semantics", "thread"]
-[columns.trace_id]
-doc = "the trace"
-[columns.process_id]
-doc = "key of the process"
-[columns.thread_id]
-doc = "key of the thread"
+returns = ["trace_id", "process_id", "thread_id"]
 */
 SELECT m.trace_id, m.process_id, m.thread_id
 FROM annotation_semantics m

@@ -5,10 +5,7 @@ question = """Which operators are part of the forward pass, because a backward o
 source   = "autograd sequence numbers (_sequence_layer)"
 grain    = "range of an operator or of a call"
 needs    = ["_sequence_layer", "annotation_semantics"]
-[columns.trace_id]
-doc = "the trace"
-[columns.annotation_id]
-doc = "the range"
+returns = ["trace_id", "annotation_id"]
 */
 -- In stack order, the contents of a range follow it: it contains a creator of a node if and only if
 -- the next creator starts before the range ends.

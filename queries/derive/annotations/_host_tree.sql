@@ -5,17 +5,12 @@ source   = """ranges of one thread nest: the innermost range that is open at the
     calls of modules are left out"""
 grain    = "operator, range of record_function or call of CUDA on a host thread"
 optional = ["annotation", "api_call"]
-[columns.trace_id]
-doc = "the trace"
-[columns.annotation_id]
-doc = "operator or range; NULL for a call"
-[columns.api_call_id]
-doc = "call; NULL for an operator or range"
-[columns.parent_id]
-doc = "operator or range that encloses it; NULL at the root"
-[columns.duration_ns]
-unit = "ns"
-doc = "host time"
+returns = ["trace_id", "annotation_id", "api_call_id", "parent_id", "duration_ns"]
+[columns]
+annotation_id = "operator or range; NULL for a call"
+api_call_id = "call; NULL for an operator or range"
+parent_id = "operator or range that encloses it; NULL at the root"
+duration_ns = "host time"
 [advice]
 missing = """
 needs operators of PyTorch; record them with torch.profiler (`export_chrome_trace`)"""

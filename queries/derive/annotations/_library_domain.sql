@@ -8,8 +8,8 @@ doc = "regular expression (RE2) for NVTX domains of libraries; their ranges are 
 default = """\
     (?i)^(nccl|dali|mpi|cccl|cub|thrust|cudnn|cublas|cufft|cusparse|cusolver|cuda|nvshmem|ucx|rmm\
     |libcudf|nsys|python)"""
-[columns.domain]
-doc = "name of the domain"
+[columns]
+domain = "name of the domain"
 */
 SELECT DISTINCT domain
 FROM annotation

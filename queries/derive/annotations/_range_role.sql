@@ -6,48 +6,28 @@ grain    = """NVTX range with a text, not of a library, that has a role on its o
     a layer of the best kinds"""
 needs    = ["_annotation_role"]
 optional = ["annotation_range", "trace", "_layer_anchor", "_user_annotation"]
-[columns.trace_id]
-doc = "the trace"
-[columns.annotation_id]
-doc = "the range"
-[columns.stack_id]
-doc = "number of its trace, process, thread, domain and kind"
-[columns.process_id]
-doc = "key of the process"
-[columns.thread_id]
-doc = "key of the thread"
-[columns.domain_id]
-doc = "NVTX domain number"
-[columns.kind]
-doc = "push_pop or start_end"
-[columns.start_ns]
-unit = "ns"
-doc = "start"
-[columns.end_ns]
-unit = "ns"
-doc = "end"
-[columns.stays]
-doc = """true if the thread that opened the range also closed it, or that is unknown; only such
+returns = [
+    "trace_id", "annotation_id", "stack_id", "process_id", "thread_id", "domain_id", "kind",
+    "start_ns", "end_ns", "stays", "first_range_id", "is_explicit", "is_iteration", "is_step",
+    "is_plain", "is_numbered", "is_backward", "outermost", "layer_rank",
+]
+[columns]
+annotation_id = "the range"
+stack_id = "number of its trace, process, thread, domain and kind"
+thread_id = "key of the thread"
+domain_id = "NVTX domain number"
+kind = "push_pop or start_end"
+start_ns = "start"
+end_ns = "end"
+stays = """true if the thread that opened the range also closed it, or that is unknown; only such
     ranges can contain launches"""
-[columns.first_range_id]
-doc = "first range with this text; joins with trace_id to _annotation_role"
-[columns.is_explicit]
-doc = """true if the role does not depend on enclosing ranges: an iteration, a phase, a backward
-    operator, a sequence number, a call with its place in the program"""
-[columns.is_iteration]
-doc = "true if the text marks an iteration"
-[columns.is_step]
-doc = "true if the text marks an iteration or a phase other than communication"
-[columns.is_plain]
-doc = "true for a range of the user that may be a layer"
-[columns.is_numbered]
-doc = "true for a forward operator with an autograd sequence number"
-[columns.is_backward]
-doc = "true for a backward operator or the backward pass of a layer"
-[columns.outermost]
-doc = "true if the outermost layer of this rank owns a kernel, false if the innermost"
-[columns.layer_rank]
-doc = """rank of the layer; of several enclosing layers, the one with the largest rank owns a
+first_range_id = "first range with this text; joins with trace_id to _annotation_role"
+is_explicit = """true if the role does not depend on enclosing ranges: an iteration, a phase, a
+    backward operator, a sequence number, a call with its place in the program"""
+is_step = "true if the text marks an iteration or a phase other than communication"
+is_plain = "true for a range of the user that may be a layer"
+is_numbered = "true for a forward operator with an autograd sequence number"
+layer_rank = """rank of the layer; of several enclosing layers, the one with the largest rank owns a
     kernel; NULL without a layer, and for operators and calls still open at the end of the trace"""
 */
 WITH

@@ -6,16 +6,12 @@ source   = """torch.autograd.profiler.emit_nvtx: a backward operator prints the 
     the forward operator that created its node"""
 grain    = "backward operator with a known forward operator"
 needs    = ["annotation_semantics"]
-[columns.trace_id]
-doc = "the trace"
-[columns.backward_range_id]
-doc = "range of the backward operator"
-[columns.backward_position]
-doc = "position of the backward operator (annotation_semantics)"
-[columns.forward_range_id]
-doc = "range of the forward operator"
-[columns.layer]
-doc = "layer around the forward operator in its NVTX domain; NULL when unknown"
+returns = ["trace_id", "backward_range_id", "backward_position", "forward_range_id", "layer"]
+[columns]
+backward_range_id = "range of the backward operator"
+backward_position = "position of the backward operator (annotation_semantics)"
+forward_range_id = "range of the forward operator"
+layer = "layer around the forward operator in its NVTX domain; NULL when unknown"
 */
 WITH
 candidate AS NOT MATERIALIZED (

@@ -4,16 +4,12 @@ question = "What is the layer name of a range of the user, and is it a loop inst
 grain    = "text and stack of ranges of the user that may be layers"
 needs    = ["_annotation_role"]
 optional = ["annotation_range"]
-[columns.stack_id]
-doc = "the stack (_range_role)"
-[columns.first_range_id]
-doc = "first range with the text"
-[columns.name]
-doc = "name of the layer"
-[columns.is_sole]
-doc = "true if the process has a single range of this name in the domain"
-[columns.is_container]
-doc = "true if the text names a container of layers: training, an epoch, a loop"
+[columns]
+stack_id = "the stack (_range_role)"
+first_range_id = "first range with the text"
+name = "name of the layer"
+is_sole = "true if the process has a single range of this name in the domain"
+is_container = "true if the text names a container of layers: training, an epoch, a loop"
 */
 WITH
 counted AS MATERIALIZED (

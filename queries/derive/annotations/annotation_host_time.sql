@@ -4,35 +4,22 @@ question = "How long do the NVTX ranges of each text last on the host?"
 source   = "same sums as nsys stats nvtx_sum"
 grain    = "domain, text and style of NVTX ranges, per trace"
 optional = ["annotation"]
-[columns.trace_id]
-doc = "the trace"
-[columns.kind]
-doc = "push_pop or start_end"
-[columns.domain]
-doc = "NVTX domain; NULL for the default domain"
-[columns.text]
-doc = "NVTX text; NULL without one"
-[columns.first_range_id]
-doc = "smallest annotation_id of the ranges"
-[columns.instances]
-doc = "ranges"
-[columns.open_instances]
-doc = "ranges without an end"
-[columns.total_ns]
-unit = "ns"
-doc = "sum of durations on the host; nested ranges count in both"
-[columns.median_ns]
-unit = "ns"
-doc = "median duration"
-[columns.min_ns]
-unit = "ns"
-doc = "shortest"
-[columns.max_ns]
-unit = "ns"
-doc = "longest"
-[columns.stddev_ns]
-unit = "ns"
-doc = "sample standard deviation; NULL for a single range"
+returns = [
+    "trace_id", "kind", "domain", "text", "first_range_id", "instances", "open_instances",
+    "total_ns", "median_ns", "min_ns", "max_ns", "stddev_ns",
+]
+[columns]
+kind = "push_pop or start_end"
+domain = "NVTX domain; NULL for the default domain"
+text = "NVTX text; NULL without one"
+first_range_id = "smallest annotation_id of the ranges"
+instances = "ranges"
+open_instances = "ranges without an end"
+total_ns = "sum of durations on the host; nested ranges count in both"
+median_ns = "median duration"
+min_ns = "shortest"
+max_ns = "longest"
+stddev_ns = "sample standard deviation; NULL for a single range"
 [advice]
 missing = "needs ranges of the program, and the trace has none; {ranges}"
 */

@@ -4,12 +4,9 @@ question = "Which texts lead from the root to each NVTX range?"
 grain    = "NVTX range"
 needs    = ["annotation_tree"]
 optional = ["annotation_range"]
-[columns.trace_id]
-doc = "the trace"
-[columns.annotation_id]
-doc = "the range"
-[columns.path]
-doc = """texts from the root to the range, joined by ' > '; with more than 16, the first 8 and the
+returns = ["trace_id", "annotation_id", "path"]
+[columns]
+path = """texts from the root to the range, joined by ' > '; with more than 16, the first 8 and the
     last 8"""
 */
 -- Level by level. Texts are long, so only queries that print paths use this relation.

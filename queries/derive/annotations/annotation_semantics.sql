@@ -4,48 +4,22 @@ question = "Which ranges are iterations, phases and layers?"
 grain    = """NVTX range with a role: an iteration, a phase, a layer that may own kernels, an
     operator of the backward pass or with a sequence number"""
 needs    = ["_range_role", "_layer_owner", "_user_annotation", "_annotation_role"]
-[columns.trace_id]
-doc = "the trace"
-[columns.annotation_id]
-doc = "the range"
-[columns.process_id]
-doc = "key of the process"
-[columns.thread_id]
-doc = "key of the thread"
-[columns.stays]
-doc = """true if the thread that opened the range also closed it, or that is unknown; only such
-    ranges can contain launches"""
-[columns.domain_id]
-doc = "NVTX domain number"
-[columns.kind]
-doc = "push_pop or start_end"
-[columns.start_ns]
-unit = "ns"
-doc = "start"
-[columns.end_ns]
-unit = "ns"
-doc = "end"
-[columns.position]
-doc = """order of these ranges by start, per trace, from 1; ranges that start together are in the
-    order of the file"""
-[columns.is_iteration]
-doc = "true if the range marks an iteration"
-[columns.phase]
-doc = "phase marked by the range; NULL if it marks none"
-[columns.layer]
-doc = """layer marked by the range; NULL if it marks none, or is a container of layers (a training
+returns = [
+    "trace_id", "annotation_id", "process_id", "thread_id", "stays", "domain_id", "kind",
+    "start_ns", "end_ns", "position", "is_iteration", "phase", "layer", "layer_kind", "origin",
+    "layer_order", "seq", "is_backward",
+]
+[columns]
+position = """order of these ranges by start, per trace, from 1; ranges that start together are in
+    the order of the file"""
+is_iteration = "true if the range marks an iteration"
+phase = "phase marked by the range; NULL if it marks none"
+layer = """layer marked by the range; NULL if it marks none, or is a container of layers (a training
     loop, an epoch)"""
-[columns.layer_kind]
-doc = "how the layer was recognized (_annotation_role)"
-[columns.origin]
-doc = "as _annotation_role.origin"
-[columns.layer_order]
-doc = """order of ownership: of the layers around a kernel, the one with the largest order owns it;
-    NULL without a layer, and for a layer inside one that always wins"""
-[columns.seq]
-doc = "autograd sequence number; NULL without one"
-[columns.is_backward]
-doc = "true for a backward operator or the backward pass of a layer"
+layer_kind = "how the layer was recognized (_annotation_role)"
+layer_order = """order of ownership: of the layers around a kernel, the one with the largest order
+    owns it; NULL without a layer, and for a layer inside one that always wins"""
+seq = "autograd sequence number; NULL without one"
 */
 -- Rows are sorted by start before they are numbered. Joins and sorts of the queries that use them
 -- then take two thirds of the time.

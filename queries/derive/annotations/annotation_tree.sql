@@ -4,19 +4,15 @@ question = "How do the NVTX ranges of each thread nest, and which have equal tex
 source   = "push/pop ranges of one thread and one domain form a stack (NVTX documentation)"
 grain    = "NVTX range"
 optional = ["annotation_range"]
-[columns.trace_id]
-doc = "the trace"
-[columns.annotation_id]
-doc = "the range"
-[columns.parent_id]
-doc = """innermost push/pop range of the same thread and domain that was open at its start; NULL for
-    a root and for start/end ranges, which do not nest"""
-[columns.depth]
-doc = "number of enclosing ranges: 0 for a root"
-[columns.text_id]
-doc = "number shared by ranges with equal kind, domain and text"
-[columns.path_id]
-doc = "number shared by ranges with equal kind, domain and texts from the root (annotation_path)"
+returns = ["trace_id", "annotation_id", "parent_id", "depth", "text_id", "path_id"]
+[columns]
+annotation_id = "the range"
+parent_id = """innermost push/pop range of the same thread and domain that was open at its start;
+    NULL for a root and for start/end ranges, which do not nest"""
+depth = "number of enclosing ranges: 0 for a root"
+text_id = "number shared by ranges with equal kind, domain and text"
+path_id = """number shared by ranges with equal kind, domain and texts from the root
+    (annotation_path)"""
 */
 -- Starts and ends are sorted once, then counted by windows without PARTITION BY, which DuckDB can
 -- spill to disk, unlike windows over whole threads. Each range opens and closes, so sums are 0 at

@@ -7,18 +7,14 @@ grain    = """range with at least one launch, of annotation_semantics or of a li
     phase"""
 needs    = ["_launch_thread", "_launch_begin", "_launch_end", "_annotation_role"]
 optional = ["annotation_semantics", "annotation_range"]
-[columns.trace_id]
-doc = "the trace"
-[columns.annotation_id]
-doc = "the range"
-[columns.host_thread]
-doc = "number of the thread (_launch_thread)"
-[columns.first_position]
-doc = "position of the first launch in the range (launch)"
-[columns.last_position]
-doc = "position of the last launch in the range; it contains all launches between them"
-[columns.library_phase]
-doc = "phase marked by a range of a library; NULL for ranges of annotation_semantics"
+returns = [
+    "trace_id", "annotation_id", "host_thread", "first_position", "last_position", "library_phase",
+]
+[columns]
+host_thread = "number of the thread (_launch_thread)"
+first_position = "position of the first launch in the range (launch)"
+last_position = "position of the last launch in the range; it contains all launches between them"
+library_phase = "phase marked by a range of a library; NULL for ranges of annotation_semantics"
 */
 WITH
 marking AS (

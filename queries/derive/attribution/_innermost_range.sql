@@ -6,12 +6,10 @@ source   = """of the ranges around a launch on its thread, the last to start; ra
 grain    = "launch inside a range"
 needs    = ["launch", "_launch_end"]
 optional = ["_range_begin"]
-[columns.trace_id]
-doc = "the trace"
-[columns.api_call_id]
-doc = "the launch"
-[columns.annotation_id]
-doc = "innermost range around the launch; if several started last, the last one recorded"
+returns = ["trace_id", "api_call_id", "annotation_id"]
+[columns]
+api_call_id = "the launch"
+annotation_id = "innermost range around the launch; if several started last, the last one recorded"
 */
 WITH
 -- Start and id are combined in one number (start × 2^63 + id), which compares faster than a struct.

@@ -9,37 +9,24 @@ optional = [
     "_annotation_launch_interval", "annotation_semantics", "_forward_operator",
     "_iteration_boundary",
 ]
-[columns.trace_id]
-doc = "the trace"
-[columns.api_call_id]
-doc = "the launch"
-[columns.process_id]
-doc = "key of the process"
-[columns.thread_id]
-doc = "key of the thread"
-[columns.start_ns]
-unit = "ns"
-doc = "start of the call"
-[columns.end_ns]
-unit = "ns"
-doc = "end of the call"
-[columns.layer_order]
-doc = "layer_order of the layer that owns the launch (annotation_semantics); NULL without a layer"
-[columns.phase]
-doc = "phase marked by the innermost range with a phase; NULL without one"
-[columns.backward_position]
-doc = """position of the innermost backward operator with a sequence number (annotation_semantics);
-    NULL without one"""
-[columns.is_backward]
-doc = "true if a range is backward; NULL without ranges with a role"
-[columns.is_forward]
-doc = "true if a range is a forward operator (_forward_operator); NULL without ranges with a role"
-[columns.iteration]
-doc = "number of the iteration whose range encloses the launch; NULL outside such ranges"
-[columns.library_phase]
-doc = "phase marked by a range of a library (DALI: data); NULL without one"
-[columns.is_graph_launch]
-doc = "true if the call launches a graph of CUDA or HIP"
+returns = [
+    "trace_id", "api_call_id", "process_id", "thread_id", "start_ns", "end_ns", "layer_order",
+    "phase", "backward_position", "is_backward", "is_forward", "iteration", "library_phase",
+    "is_graph_launch",
+]
+[columns]
+api_call_id = "the launch"
+layer_order = """layer_order of the layer that owns the launch (annotation_semantics); NULL without
+    a layer"""
+phase = "phase marked by the innermost range with a phase; NULL without one"
+backward_position = """position of the innermost backward operator with a sequence number
+    (annotation_semantics); NULL without one"""
+is_backward = "true if a range is backward; NULL without ranges with a role"
+is_forward = """true if a range is a forward operator (_forward_operator); NULL without ranges with
+    a role"""
+iteration = "number of the iteration whose range encloses the launch; NULL outside such ranges"
+library_phase = "phase marked by a range of a library (DALI: data); NULL without one"
+is_graph_launch = "true if the call launches a graph of CUDA or HIP"
 */
 WITH
 held AS (

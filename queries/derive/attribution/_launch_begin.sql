@@ -5,20 +5,13 @@ source   = """calls of a thread are sequential, so a range contains consecutive 
     first that starts in it to the last that ends in it (_launch_end)"""
 grain    = "time at which launches of a thread start"
 needs    = ["launch", "_launch_end"]
-[columns.host_thread]
-doc = "number of the thread (_launch_thread)"
-[columns.start_ns]
-unit = "ns"
-doc = "the time"
-[columns.position]
-doc = "position of the first launch that starts at this time (launch)"
-[columns.end_ns]
-unit = "ns"
-doc = """end of that launch: a range that starts before it and ends at or after this time, but
+[columns]
+host_thread = "number of the thread (_launch_thread)"
+start_ns = "the time"
+position = "position of the first launch that starts at this time (launch)"
+end_ns = """end of that launch: a range that starts before it and ends at or after this time, but
     before next_end_ns, contains it alone; NULL if a later launch ends at the same time"""
-[columns.next_end_ns]
-unit = "ns"
-doc = "next end of a launch on the thread; NULL after the last"
+next_end_ns = "next end of a launch on the thread; NULL after the last"
 */
 WITH
 lasting AS (

@@ -7,16 +7,11 @@ grain    = """launch outside the ranges of iterations, made between the start an
     iteration"""
 needs    = ["_launch_attribution"]
 optional = ["annotation_semantics", "_iteration_boundary"]
-[columns.trace_id]
-doc = "the trace"
-[columns.api_call_id]
-doc = "the launch"
-[columns.iteration]
-doc = "number of the iteration"
-[columns.evidence]
-doc = "time (the iteration is marked) or anchor kernel (_iteration_anchor found it)"
-[columns.phase]
-doc = """phase of the iteration's thread at this time; NULL for launches of that thread, and when
+returns = ["trace_id", "api_call_id", "iteration", "evidence", "phase"]
+[columns]
+iteration = "number of the iteration"
+evidence = "time (the iteration is marked) or anchor kernel (_iteration_anchor found it)"
+phase = """phase of the iteration's thread at this time; NULL for launches of that thread, and when
     unknown"""
 */
 WITH

@@ -5,13 +5,10 @@ source   = """calls of a thread are sequential, so a range contains consecutive 
     first that starts in it (_launch_begin) to the last that ends in it"""
 grain    = "time at which launches of a thread end"
 needs    = ["launch"]
-[columns.host_thread]
-doc = "number of the thread (_launch_thread)"
-[columns.end_ns]
-unit = "ns"
-doc = "the time"
-[columns.position]
-doc = "position of the last launch that ends at this time (launch)"
+[columns]
+host_thread = "number of the thread (_launch_thread)"
+end_ns = "the time"
+position = "position of the last launch that ends at this time (launch)"
 */
 SELECT host_thread, end_ns, max(position) AS position
 FROM launch WHERE host_thread IS NOT NULL

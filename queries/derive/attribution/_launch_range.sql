@@ -5,12 +5,10 @@ source   = """an operation belongs to a range if its launching call is inside it
     (nsys stats nvtx_kern_sum)"""
 grain    = "launch and enclosing NVTX range of any domain"
 needs    = ["launch", "_range_launch_interval"]
-[columns.trace_id]
-doc = "the trace"
-[columns.api_call_id]
-doc = "the launch"
-[columns.annotation_id]
-doc = "enclosing range"
+returns = ["trace_id", "api_call_id", "annotation_id"]
+[columns]
+api_call_id = "the launch"
+annotation_id = "enclosing range"
 */
 WITH
 expanded AS (

@@ -6,35 +6,20 @@ source   = """an operation belongs to a range if its launching call is inside it
 grain    = "launch"
 needs    = ["_launch_attribution", "trace"]
 optional = ["annotation_semantics", "_sequence_layer", "_autograd_thread", "_launch_by_time"]
-[columns.trace_id]
-doc = "the trace"
-[columns.api_call_id]
-doc = "the launch"
-[columns.process_id]
-doc = "key of the process"
-[columns.thread_id]
-doc = "key of the thread"
-[columns.start_ns]
-unit = "ns"
-doc = "start of the call"
-[columns.end_ns]
-unit = "ns"
-doc = "end of the call"
-[columns.layer]
-doc = "layer that owns the launch; NULL when unknown"
-[columns.layer_evidence]
-doc = """nvtx (a range of the layer around the launch), nvtx backward (a backward range); from
-    PyTorch's profiler torch module, torch op, torch range (record_function), with backward the
+returns = [
+    "trace_id", "api_call_id", "process_id", "thread_id", "start_ns", "end_ns", "layer",
+    "layer_evidence", "phase", "iteration", "evidence",
+]
+[columns]
+layer = "layer that owns the launch; NULL when unknown"
+layer_evidence = """nvtx (a range of the layer around the launch), nvtx backward (a backward range);
+    from PyTorch's profiler torch module, torch op, torch range (record_function), with backward the
     same; sequence (autograd sequence number); NULL without a layer"""
-[columns.phase]
-doc = "data, forward, loss, backward, optimizer or communication; NULL when unknown"
-[columns.iteration]
-doc = "number of the iteration; NULL outside iterations"
-[columns.evidence]
-doc = """how the iteration was found: nvtx or torch range (it encloses the launch on the same
-    thread), time
-    (another thread launched during the iteration), anchor kernel (_iteration_anchor); NULL outside
-    iterations"""
+phase = "data, forward, loss, backward, optimizer or communication; NULL when unknown"
+iteration = "number of the iteration; NULL outside iterations"
+evidence = """how the iteration was found: nvtx or torch range (it encloses the launch on the same
+    thread), time (another thread launched during the iteration), anchor kernel (_iteration_anchor);
+    NULL outside iterations"""
 */
 SELECT l.trace_id, l.api_call_id, l.process_id, l.thread_id, l.start_ns, l.end_ns,
     -- Nothing shows which operators and modules a graph of a PyTorch trace contains.

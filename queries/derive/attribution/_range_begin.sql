@@ -7,20 +7,14 @@ grain    = "first launch and end of ranges; several rows if the ranges are read 
 needs    = ["_launch_thread", "_launch_begin"]
 optional = ["annotation", "_library_domain"]
 slices   = "annotation"
-[columns.host_thread]
-doc = "number of the thread (_launch_thread)"
-[columns.is_library]
-doc = "true for ranges of a library (_library_domain)"
-[columns.first_position]
-doc = "position of the first launch that starts at or after the start of the ranges (launch)"
-[columns.end_ns]
-unit = "ns"
-doc = "end of the ranges; NULL if they contain only their first launch (_launch_begin)"
-[columns.start_ns]
-unit = "ns"
-doc = "start of the last range to start"
-[columns.annotation_id]
-doc = "the last range to start; of several, the last one recorded"
+[columns]
+host_thread = "number of the thread (_launch_thread)"
+is_library = "true for ranges of a library (_library_domain)"
+first_position = """position of the first launch that starts at or after the start of the ranges
+    (launch)"""
+end_ns = "end of the ranges; NULL if they contain only their first launch (_launch_begin)"
+start_ns = "start of the last range to start"
+annotation_id = "the last range to start; of several, the last one recorded"
 */
 -- One range per set of launches is enough, which leaves few per launch. Ranges with a single launch
 -- need no search for their last one. Start and id are combined in one number (start × 2^63 + id),

@@ -6,16 +6,12 @@ source   = """an operation belongs to a range if its launching call is inside it
 grain    = "NVTX range of any domain with at least one launch"
 needs    = ["_launch_thread", "_launch_begin", "_launch_end"]
 optional = ["annotation_range"]
-[columns.trace_id]
-doc = "the trace"
-[columns.annotation_id]
-doc = "the range"
-[columns.host_thread]
-doc = "number of the thread (_launch_thread)"
-[columns.first_position]
-doc = "position of the first launch in the range (launch)"
-[columns.last_position]
-doc = "position of the last launch in the range; it contains all launches between them"
+returns = ["trace_id", "annotation_id", "host_thread", "first_position", "last_position"]
+[columns]
+annotation_id = "the range"
+host_thread = "number of the thread (_launch_thread)"
+first_position = "position of the first launch in the range (launch)"
+last_position = "position of the last launch in the range; it contains all launches between them"
 */
 -- Most ranges contain a single launch and need no second search.
 WITH

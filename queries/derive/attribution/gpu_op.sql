@@ -4,36 +4,22 @@ question = "Which kernels, copies, fills and whole graphs ran on the GPUs?"
 grain    = "GPU operation of a timeline"
 needs    = ["trace"]
 optional = ["kernel", "memcpy", "memset", "graph_launch"]
-[columns.trace_id]
-doc = "the trace"
-[columns.op_kind]
-doc = "kernel, memcpy, memset or graph (a CUDA graph traced as a whole)"
-[columns.op_id]
-doc = "kernel_id, memcpy_id, memset_id or graph_launch_id"
-[columns.start_ns]
-unit = "ns"
-doc = "start on the GPU; operations without a time, or with an end before their start, are excluded"
-[columns.end_ns]
-unit = "ns"
-doc = "end on the GPU"
-[columns.duration_ns]
-unit = "ns"
-doc = "end - start"
-[columns.process_id]
-doc = "key of the process; NULL when unknown"
-[columns.device_id]
-doc = "device"
-[columns.context_id]
-doc = "CUDA context"
-[columns.stream_id]
-doc = "CUDA stream"
-[columns.correlation_id]
-doc = "joins (with process_id) to the launching call"
-[columns.name]
-doc = "kernel name, or [CUDA memcpy HtoD], [CUDA memset], [CUDA graph]"
-[columns.bytes]
-unit = "byte"
-doc = "bytes copied or filled; NULL for kernels and graphs"
+returns = [
+    "trace_id", "op_kind", "op_id", "start_ns", "end_ns", "duration_ns", "process_id", "device_id",
+    "context_id", "stream_id", "correlation_id", "name", "bytes",
+]
+[columns]
+trace_id = "the trace"
+op_kind = "kernel, memcpy, memset or graph (a CUDA graph traced as a whole)"
+op_id = "kernel_id, memcpy_id, memset_id or graph_launch_id"
+start_ns = """start on the GPU; operations without a time, or with an end before their start, are
+    excluded"""
+end_ns = "end on the GPU"
+duration_ns = "end - start"
+device_id = "device"
+correlation_id = "joins (with process_id) to the launching call"
+name = "kernel name, or [CUDA memcpy HtoD], [CUDA memset], [CUDA graph]"
+bytes = {unit = "byte", doc = "bytes copied or filled; NULL for kernels and graphs"}
 [advice]
 missing = "needs GPU operations; {timeline}"
 gpu_work = "GPU operations"

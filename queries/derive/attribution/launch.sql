@@ -5,39 +5,25 @@ source   = "CUPTI correlation ids, which are unique per process only"
 grain    = "host call that launched GPU operations"
 needs    = ["gpu_op"]
 optional = ["api_call"]
-[columns.trace_id]
-doc = "the trace"
-[columns.process_id]
-doc = "key of the process"
-[columns.thread_id]
-doc = "key of the thread"
-[columns.api_call_id]
-doc = "launching call"
-[columns.correlation_id]
-doc = "joins (with process_id) to the operations"
-[columns.name]
-doc = "function name"
-[columns.start_ns]
-unit = "ns"
-doc = "start of the call"
-[columns.end_ns]
-unit = "ns"
-doc = "end of the call"
-[columns.host_thread]
-doc = """number of the thread, used to sort and join launches and ranges; NULL when the thread is
-    unknown"""
-[columns.position]
-doc = "order of the call among the launches of its thread, from 1"
-[columns.is_sole]
-doc = """true if no other process launched with this correlation id: operations of an unknown
+returns = [
+    "trace_id", "process_id", "thread_id", "api_call_id", "correlation_id", "name", "start_ns",
+    "end_ns", "host_thread", "position", "is_sole", "from_ns", "until_ns",
+]
+[columns]
+process_id = "key of the process"
+api_call_id = "launching call"
+correlation_id = "joins (with process_id) to the operations"
+name = "function name"
+start_ns = "start of the call"
+end_ns = "end of the call"
+host_thread = """number of the thread, used to sort and join launches and ranges; NULL when the
+    thread is unknown"""
+position = "order of the call among the launches of its thread, from 1"
+is_sole = """true if no other process launched with this correlation id: operations of an unknown
     process with this id belong to this launch"""
-[columns.from_ns]
-unit = "ns"
-doc = """operations that start before this time belong to an earlier launch with the same
+from_ns = """operations that start before this time belong to an earlier launch with the same
     correlation id; NULL for the first launch of an id"""
-[columns.until_ns]
-unit = "ns"
-doc = """operations that start at or after this time belong to a later launch with the same
+until_ns = """operations that start at or after this time belong to a later launch with the same
     correlation id; NULL for the last launch of an id"""
 */
 WITH

@@ -4,52 +4,26 @@ question = "Which launch, layer, phase and iteration does each GPU operation bel
 grain    = "GPU operation"
 needs    = ["gpu_op"]
 optional = ["op_launch", "_launch_scope", "_iteration_boundary"]
-[columns.trace_id]
-doc = "the trace"
-[columns.op_kind]
-doc = "kernel, memcpy, memset or graph"
-[columns.op_id]
-doc = "the operation"
-[columns.start_ns]
-unit = "ns"
-doc = "start on the GPU"
-[columns.end_ns]
-unit = "ns"
-doc = "end on the GPU"
-[columns.duration_ns]
-unit = "ns"
-doc = "end - start"
-[columns.process_id]
-doc = "key of the process"
-[columns.device_id]
-doc = "device"
-[columns.stream_id]
-doc = "CUDA stream"
-[columns.name]
-doc = "kernel name, or kind of operation"
-[columns.bytes]
-unit = "byte"
-doc = "bytes copied or filled"
-[columns.api_call_id]
-doc = "launching call; NULL if the trace does not contain it"
-[columns.thread_id]
-doc = "thread that launched the operation"
-[columns.launch_start_ns]
-unit = "ns"
-doc = "start of the launching call"
-[columns.launch_end_ns]
-unit = "ns"
-doc = "end of the launching call"
-[columns.layer]
-doc = "layer that owns the operation; NULL when unknown"
-[columns.layer_evidence]
-doc = "nvtx, torch module, torch op, …, sequence (_launch_scope)"
-[columns.phase]
-doc = "data, forward, loss, backward, optimizer or communication; NULL when unknown"
-[columns.iteration]
-doc = "number of the iteration; NULL outside iterations"
-[columns.evidence]
-doc = "how the iteration was found: nvtx, torch range, time, anchor kernel; NULL outside of them"
+returns = [
+    "trace_id", "op_kind", "op_id", "start_ns", "end_ns", "duration_ns", "process_id", "device_id",
+    "stream_id", "name", "bytes", "api_call_id", "thread_id", "launch_start_ns", "launch_end_ns",
+    "layer", "layer_evidence", "phase", "iteration", "evidence",
+]
+[columns]
+op_kind = "kernel, memcpy, memset or graph"
+op_id = "the operation"
+start_ns = "start on the GPU"
+process_id = "key of the process"
+name = "kernel name, or kind of operation"
+bytes = {unit = "byte", doc = "bytes copied or filled"}
+api_call_id = "launching call; NULL if the trace does not contain it"
+thread_id = "thread that launched the operation"
+launch_start_ns = "start of the launching call"
+launch_end_ns = "end of the launching call"
+layer = "layer that owns the operation; NULL when unknown"
+layer_evidence = "nvtx, torch module, torch op, …, sequence (_launch_scope)"
+evidence = """how the iteration was found: nvtx, torch range, time, anchor kernel; NULL outside of
+    them"""
 */
 WITH
 -- If many launches are not recorded, iterations are assigned by GPU time.

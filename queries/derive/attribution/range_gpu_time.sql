@@ -4,25 +4,18 @@ question = "When did the GPU run the work that each range launched, and how long
 source   = "same projection as nsys stats nvtx_gpu_proj_trace"
 grain    = "NVTX range that launched GPU operations"
 needs    = ["gpu_op", "op_launch", "_range_launch_interval"]
-[columns.trace_id]
-doc = "the trace"
-[columns.annotation_id]
-doc = "the range"
-[columns.gpu_start_ns]
-unit = "ns"
-doc = "start of the first operation launched in the range"
-[columns.gpu_ns]
-unit = "ns"
-doc = "end of the last operation − start of the first"
-[columns.gpu_sum_ns]
-unit = "ns"
-doc = "sum of the durations of the operations"
-[columns.launches]
-doc = "calls in the range that launched operations (distinct correlation ids)"
-[columns.operations]
-doc = "operations launched in the range"
-[columns.position]
-doc = "order of the rows, from 1: by trace, gpu_start_ns, gpu_ns (largest first) and annotation_id"
+returns = [
+    "trace_id", "annotation_id", "gpu_start_ns", "gpu_ns", "gpu_sum_ns", "launches", "operations",
+    "position",
+]
+[columns]
+gpu_start_ns = "start of the first operation launched in the range"
+gpu_ns = "end of the last operation − start of the first"
+gpu_sum_ns = "sum of the durations of the operations"
+launches = "calls in the range that launched operations (distinct correlation ids)"
+operations = "operations launched in the range"
+position = """order of the rows, from 1: by trace, gpu_start_ns, gpu_ns (largest first) and
+    annotation_id"""
 */
 WITH
 operation AS (

@@ -7,52 +7,34 @@ grain    = """kernel name and launching thread, per path of NVTX ranges or, with
 needs    = ["kernel"]
 optional = ["op_launch", "_launch_range", "annotation_range", "annotation_tree",
     "counter_donor_trace"]
+returns = [
+    "trace_id", "path_id", "annotation_id", "begin_ns", "process_id", "thread_id", "kernel_name",
+    "range_instances", "instances", "total_ns", "mean_ns", "median_ns", "min_ns", "max_ns",
+    "stddev_ns", "position",
+]
 [params.by]
 doc = """path: group ranges with equal ancestors; range: group ranges with equal domain and text,
     wherever they are nested"""
 choices = ["path", "range"]
 default = "path"
-[columns.trace_id]
-doc = "the trace"
-[columns.path_id]
-doc = """path_id or, with by=range, text_id of the ranges (annotation_tree); 0 for kernels outside
-    all ranges"""
-[columns.annotation_id]
-doc = "smallest annotation_id of the ranges"
-[columns.begin_ns]
-unit = "ns"
-doc = "start of the first range"
-[columns.process_id]
-doc = "key of the launching process"
-[columns.thread_id]
-doc = "key of the launching thread"
-[columns.kernel_name]
-doc = "demangled name"
-[columns.range_instances]
-doc = "ranges that launched this kernel"
-[columns.instances]
-doc = "kernels launched inside the ranges"
-[columns.total_ns]
-unit = "ns"
-doc = "sum of durations; with nested ranges of the same name, a kernel counts in both"
-[columns.mean_ns]
-unit = "ns"
-doc = "mean duration"
-[columns.median_ns]
-unit = "ns"
-doc = "median duration"
-[columns.min_ns]
-unit = "ns"
-doc = "shortest"
-[columns.max_ns]
-unit = "ns"
-doc = "longest"
-[columns.stddev_ns]
-unit = "ns"
-doc = "sample standard deviation; NULL for a single kernel"
-[columns.position]
-doc = """order of the rows, from 1: by trace, begin_ns, annotation_id, process, thread, total_ns
-    (largest first) and kernel name; kernels outside all ranges come last"""
+[columns]
+path_id = """path_id or, with by=range, text_id of the ranges (annotation_tree); 0 for kernels
+    outside all ranges"""
+annotation_id = "smallest annotation_id of the ranges"
+begin_ns = "start of the first range"
+process_id = "key of the launching process"
+thread_id = "key of the launching thread"
+kernel_name = "demangled name"
+range_instances = "ranges that launched this kernel"
+instances = "kernels launched inside the ranges"
+total_ns = "sum of durations; with nested ranges of the same name, a kernel counts in both"
+mean_ns = "mean duration"
+median_ns = "median duration"
+min_ns = "shortest"
+max_ns = "longest"
+stddev_ns = "sample standard deviation; NULL for a single kernel"
+position = """order of the rows, from 1: by trace, begin_ns, annotation_id, process, thread,
+    total_ns (largest first) and kernel name; kernels outside all ranges come last"""
 */
 WITH
 member AS (

@@ -6,23 +6,16 @@ source   = "an operation belongs to the innermost range around its launch"
 grain    = "operation name per domain, name and style of NVTX ranges, per trace"
 needs    = ["gpu_op"]
 optional = ["op_launch", "_innermost_range", "innermost_name"]
-[columns.trace_id]
-doc = "the trace"
-[columns.domain]
-doc = "NVTX domain; NULL for the default domain"
-[columns.range_name]
-doc = "name of the ranges (innermost_name); NULL for launches outside all ranges"
-[columns.style]
-doc = "push_pop or start_end; NULL outside all ranges"
-[columns.op_kind]
-doc = "kernel, memcpy, memset or graph"
-[columns.op_name]
-doc = "kernel name, or kind of operation"
-[columns.operations]
-doc = "operations"
-[columns.total_ns]
-unit = "ns"
-doc = "sum of durations"
+returns = [
+    "trace_id", "domain", "range_name", "style", "op_kind", "op_name", "operations", "total_ns",
+]
+[columns]
+range_name = "name of the ranges (innermost_name); NULL for launches outside all ranges"
+style = "push_pop or start_end; NULL outside all ranges"
+op_kind = "kernel, memcpy, memset or graph"
+op_name = "kernel name, or kind of operation"
+operations = "operations"
+total_ns = "sum of durations"
 */
 -- Operations are grouped by hashes of names, which are shorter. Texts that differ only in sequence
 -- numbers sometimes collide; these get different labels.

@@ -5,31 +5,20 @@ source   = "FLOP of operators from shapes (_operator_kernel); each precision wit
 grain    = "device used by a process: the analysis window, and each of its iterations"
 needs    = ["window_op", "_operator_kernel"]
 optional = ["device_peak"]
-[columns.trace_id]
-doc = "the trace"
-[columns.process_id]
-doc = "key of the process; -1 when unknown"
-[columns.device_id]
-doc = "device; -1 when unknown"
-[columns.iteration]
-doc = "iteration; NULL for the whole window"
-[columns.executed_flop]
-unit = "FLOP"
-doc = "floating-point operations of the operators"
-[columns.model_flop]
-unit = "FLOP"
-doc = "without repeated work (operator_flop.model_flop)"
-[columns.executed_ns]
-unit = "ns"
-doc = "time that the executed FLOP take at peak; NULL if a peak is unknown"
-[columns.model_ns]
-unit = "ns"
-doc = "time that the FLOP of the model take at peak; NULL if a peak is unknown"
-[columns.precision]
-doc = "arithmetic with FLOP, joined by +"
-[columns.covered_pct]
-unit = "%"
-doc = "share of the kernel time with known FLOP"
+returns = [
+    "trace_id", "process_id", "device_id", "iteration", "executed_flop", "model_flop",
+    "executed_ns", "model_ns", "precision", "covered_pct",
+]
+[columns]
+process_id = "key of the process; -1 when unknown"
+device_id = "device; -1 when unknown"
+iteration = "iteration; NULL for the whole window"
+executed_flop = {unit = "FLOP", doc = "floating-point operations of the operators"}
+model_flop = {unit = "FLOP", doc = "without repeated work (operator_flop.model_flop)"}
+executed_ns = "time that the executed FLOP take at peak; NULL if a peak is unknown"
+model_ns = "time that the FLOP of the model take at peak; NULL if a peak is unknown"
+precision = "arithmetic with FLOP, joined by +"
+covered_pct = "share of the kernel time with known FLOP"
 */
 WITH
 worked AS (

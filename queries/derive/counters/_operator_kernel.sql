@@ -6,32 +6,22 @@ source   = """FLOP of the operator (operator_flop), distributed over the kernels
 grain    = "kernel launched inside an operator with known FLOP"
 needs    = ["operator_flop", "gpu_op", "launch", "op_launch"]
 optional = ["kernel_class", "device_peak"]
-[columns.trace_id]
-doc = "the trace"
-[columns.kernel_id]
-doc = "the kernel"
-[columns.annotation_id]
-doc = "the call of the operator"
-[columns.pass]
-doc = "forward, backward or recompute"
-[columns.convention]
-doc = "how the FLOP are counted (operator_flop)"
-[columns.precision]
-doc = "fp32, fp64, fp16 (outside the tensor cores) or tensor; NULL when unknown"
-[columns.arithmetic]
-doc = """of tensor cores: fp16, bf16, fp8, fp4, and tf32 for float32 inputs if the name of one of
-    the operator's kernels shows tensor cores; else equal to precision"""
-[columns.is_sole]
-doc = "true if the operator launched no other kernel, so that its FLOP need no distribution"
-[columns.flop]
-unit = "FLOP"
-doc = "part of operator_flop.flop"
-[columns.model_flop]
-unit = "FLOP"
-doc = "part of operator_flop.model_flop"
-[columns.least_bytes]
-unit = "byte"
-doc = "part of operator_flop.least_bytes"
+returns = [
+    "trace_id", "kernel_id", "annotation_id", "pass", "convention", "precision", "arithmetic",
+    "is_sole", "flop", "model_flop", "least_bytes",
+]
+[columns]
+kernel_id = "the kernel"
+annotation_id = "the call of the operator"
+pass = "forward, backward or recompute"
+convention = "how the FLOP are counted (operator_flop)"
+precision = "fp32, fp64, fp16 (outside the tensor cores) or tensor; NULL when unknown"
+arithmetic = """of tensor cores: fp16, bf16, fp8, fp4, and tf32 for float32 inputs if the name of
+    one of the operator's kernels shows tensor cores; else equal to precision"""
+is_sole = "true if the operator launched no other kernel, so that its FLOP need no distribution"
+flop = {unit = "FLOP", doc = "part of operator_flop.flop"}
+model_flop = {unit = "FLOP", doc = "part of operator_flop.model_flop"}
+least_bytes = "part of operator_flop.least_bytes"
 */
 WITH
 -- The operators do not overlap on a thread, so only the last one begun before a launch can hold it.

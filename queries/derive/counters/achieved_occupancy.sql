@@ -5,13 +5,10 @@ source   = """nvprof achieved_occupancy (a ratio), Nsight Compute
     sm__warps_active.avg.pct_of_peak_sustained_active (a percentage)"""
 needs    = ["kernel_counter"]
 grain    = "kernel with a counted occupancy"
-[columns.trace_id]
-doc = "the trace"
-[columns.kernel_id]
-doc = "the kernel"
-[columns.achieved_pct]
-unit = "%"
-doc = """active warps ÷ warp limit, over the cycles in which the SM had work; if both tools
+returns = ["trace_id", "kernel_id", "achieved_pct"]
+[columns]
+trace_id = "the trace"
+achieved_pct = """active warps ÷ warp limit, over the cycles in which the SM had work; if both tools
     measured, the value of Nsight Compute; kernels above the physical peak of 100 % are left out"""
 */
 SELECT

@@ -5,8 +5,8 @@ source   = """profilers replay and serialize kernels to count, so times are take
     only"""
 grain    = "metric run of a capture with a timeline"
 needs    = ["trace"]
-[columns.trace_id]
-doc = "the metric run"
+[columns]
+trace_id = "the metric run"
 */
 SELECT m.trace_id
 FROM trace m

@@ -4,61 +4,41 @@ question = "What are the peak rates of this GPU, and where do they come from?"
 source   = "NVIDIA CUDA C++ programming guide, arithmetic throughput table; product datasheets"
 needs    = ["device", "gpu_architectures", "gpu_products"]
 grain    = "device of a trace"
-[columns.trace_id]
-doc = "the trace"
-[columns.process_id]
-doc = "process whose numbering device_id follows; NULL if it is valid for all processes"
-[columns.device_id]
-doc = "device, numbered as in kernel.device_id"
-[columns.peak_fp32_flops]
-unit = "FLOP/s"
-doc = """SMs × FP32 lanes × 2 × clock, or the datasheet's where the product table has it (AMD); NULL
-    if a factor is unknown"""
-[columns.peak_fp16_flops]
-unit = "FLOP/s"
-doc = """half precision outside the tensor cores; NULL when unknown, or if the GPU has no separate
-    FP16 arithmetic"""
-[columns.peak_tensor_fp16_flops]
-unit = "FLOP/s"
-doc = """dense FP16 on tensor cores with FP32 accumulation; NULL without tensor cores, and if the
-    product is unknown and products of its compute capability differ"""
-[columns.peak_tensor_tf32_flops]
-unit = "FLOP/s"
-doc = "dense TF32 on tensor cores; NULL as peak_tensor_fp16_flops"
-[columns.peak_tensor_bf16_flops]
-unit = "FLOP/s"
-doc = "dense BF16 on tensor cores with FP32 accumulation; NULL as peak_tensor_fp16_flops"
-[columns.peak_tensor_fp8_flops]
-unit = "FLOP/s"
-doc = "dense FP8 on tensor cores with FP32 accumulation; NULL as peak_tensor_fp16_flops"
-[columns.peak_tensor_fp4_flops]
-unit = "FLOP/s"
-doc = "dense FP4 on tensor cores; NULL without them, and if the product is unknown"
-[columns.peak_fp64_flops]
-unit = "FLOP/s"
-doc = "double precision outside the tensor cores; NULL when unknown"
-[columns.clock_hz]
-unit = "Hz"
-doc = """boost clock, used for all but the tensor peaks; NULL if neither trace nor product table
-    contain it"""
-[columns.sm_count]
-unit = "SM"
-doc = "streaming multiprocessors; NULL if neither trace nor product table contain the number"
-[columns.clock_source]
-doc = "source of clock_hz: trace, product table; NULL when the clock is unknown"
-[columns.tensor_clock_hz]
-unit = "Hz"
-doc = """clock used for the tensor peaks; some products have a lower boost clock while tensor cores
-    run"""
-[columns.compute_capability]
-doc = "compute capability, such as 8.0, from the trace, else from the product table"
-[columns.product]
-doc = "row of gpu_products whose pattern matches the device name; NULL without a match"
-[columns.memory_bandwidth_bytes_per_s]
-unit = "byte/s"
-doc = "peak device-memory bandwidth, from the trace, else from the product table"
-[columns.evidence]
-doc = "sources of SM count, clock, rates per SM and product row; NULL if all are unknown"
+returns = [
+    "trace_id", "process_id", "device_id", "peak_fp32_flops", "peak_fp16_flops",
+    "peak_tensor_fp16_flops", "peak_tensor_tf32_flops", "peak_tensor_bf16_flops",
+    "peak_tensor_fp8_flops", "peak_tensor_fp4_flops", "peak_fp64_flops", "clock_hz", "sm_count",
+    "clock_source", "tensor_clock_hz", "compute_capability", "product",
+    "memory_bandwidth_bytes_per_s", "evidence",
+]
+[columns]
+device_id = "device, numbered as in kernel.device_id"
+peak_fp32_flops = """SMs × FP32 lanes × 2 × clock, or the datasheet's where the product table has it
+    (AMD); NULL if a factor is unknown"""
+peak_fp16_flops = """half precision outside the tensor cores; NULL when unknown, or if the GPU has
+    no separate FP16 arithmetic"""
+peak_tensor_fp16_flops = """dense FP16 on tensor cores with FP32 accumulation; NULL without tensor
+    cores, and if the product is unknown and products of its compute capability differ"""
+peak_tensor_tf32_flops = "dense TF32 on tensor cores; NULL as peak_tensor_fp16_flops"
+peak_tensor_bf16_flops = """dense BF16 on tensor cores with FP32 accumulation; NULL as
+    peak_tensor_fp16_flops"""
+peak_tensor_fp8_flops = """dense FP8 on tensor cores with FP32 accumulation; NULL as
+    peak_tensor_fp16_flops"""
+peak_tensor_fp4_flops = """dense FP4 on tensor cores; NULL without them, and if the product is
+    unknown"""
+peak_fp64_flops = "double precision outside the tensor cores; NULL when unknown"
+clock_hz = """boost clock, used for all but the tensor peaks; NULL if neither trace nor product
+    table contain it"""
+sm_count = {unit = "SM", doc = """streaming multiprocessors; NULL if neither trace nor product table
+    contain the number"""}
+clock_source = "source of clock_hz: trace, product table; NULL when the clock is unknown"
+tensor_clock_hz = """clock used for the tensor peaks; some products have a lower boost clock while
+    tensor cores run"""
+compute_capability = "compute capability, such as 8.0, from the trace, else from the product table"
+product = "row of gpu_products whose pattern matches the device name; NULL without a match"
+memory_bandwidth_bytes_per_s = {unit = "byte/s", doc = """peak device-memory bandwidth, from the
+    trace, else from the product table"""}
+evidence = "sources of SM count, clock, rates per SM and product row; NULL if all are unknown"
 */
 WITH matched AS (
     -- One row per device; an exact product wins over a product family, which has no compute

@@ -6,21 +6,15 @@ source   = """data/kernel_classes.csv: naming conventions of cuDNN, cuBLAS, CUTL
 needs    = ["kernel_classes"]
 optional = ["kernel", "kernel_aggregate"]
 grain    = "kernel name, per trace"
-[columns.trace_id]
-doc = "the trace"
-[columns.name]
-doc = "kernel name, as in kernel.name and kernel_aggregate.name"
-[columns.class]
-doc = """kind of work: CONV, GEMM, RNN, attention, batchnorm, layernorm, softmax, activation, …;
+returns = ["trace_id", "name", "class", "direction", "tensor_core", "pattern", "evidence"]
+[columns]
+name = "kernel name, as in kernel.name and kernel_aggregate.name"
+class = """kind of work: CONV, GEMM, RNN, attention, batchnorm, layernorm, softmax, activation, …;
     other if no pattern matches"""
-[columns.direction]
-doc = "forward, backward, backward data, backward weights; NULL if the name does not show it"
-[columns.tensor_core]
-doc = "true if the kernel computes on tensor cores; NULL if the name does not show it"
-[columns.pattern]
-doc = "pattern that gave the class; NULL for class other"
-[columns.evidence]
-doc = "kernel name: a naming convention, not a measurement"
+direction = "forward, backward, backward data, backward weights; NULL if the name does not show it"
+tensor_core = "true if the kernel computes on tensor cores; NULL if the name does not show it"
+pattern = "pattern that gave the class; NULL for class other"
+evidence = "kernel name: a naming convention, not a measurement"
 */
 WITH named AS (
     SELECT trace_id, name FROM kernel

@@ -5,20 +5,15 @@ source   = "runs of one capture are matched by kernel name, launch configuration
 grain    = "counter of a kernel"
 needs    = ["kernel_metric"]
 optional = ["kernel", "trace"]
-[columns.trace_id]
-doc = "trace of the kernel"
-[columns.kernel_id]
-doc = "the kernel"
-[columns.metric]
-doc = "metric name"
-[columns.unit]
-doc = "unit of value"
-[columns.value]
-doc = "value in this unit"
-[columns.tool]
-doc = "nvprof or ncu"
-[columns.counter_trace_id]
-doc = "trace of the measurement: that of the kernel, or a metric run of the same capture"
+[columns]
+trace_id = "trace of the kernel"
+kernel_id = "the kernel"
+metric = "metric name"
+unit = "unit of value"
+value = "value in this unit"
+tool = "nvprof or ncu"
+counter_trace_id = """trace of the measurement: that of the kernel, or a metric run of the same
+    capture"""
 [advice]
 missing = "needs hardware counters of the kernels; {counters}"
 counters = "utilization of the kernels"

@@ -4,52 +4,38 @@ question = "How many warps can a launch keep on an SM, and what limits them?"
 source   = "NVIDIA occupancy calculator (cuda_occupancy.h)"
 needs    = ["kernel", "device_peak", "gpu_architectures"]
 grain    = "kernel"
-[columns.trace_id]
-doc = "the trace"
-[columns.kernel_id]
-doc = "the kernel"
-[columns.theoretical_pct]
-unit = "%"
-doc = """resident warps ÷ warp limit of an SM; 0 if not one block fits; NULL if the GPU is not in
-    gpu_architectures, or block size or register count are unknown"""
-[columns.active_blocks_per_sm]
-unit = "block"
-doc = "blocks that fit on one SM: minimum of the four limits below"
-[columns.limiter]
-doc = """grid if the grid has fewer blocks than the GPU holds at once; else the smallest limit:
+returns = [
+    "trace_id", "kernel_id", "theoretical_pct", "active_blocks_per_sm", "limiter", "waves",
+    "estimated_achieved_pct", "active_warps_per_sm", "blocks_by_warps", "blocks_by_registers",
+    "blocks_by_shared_memory", "blocks_by_slots", "registers_per_block", "shared_bytes_per_block",
+    "evidence",
+]
+[columns]
+kernel_id = "the kernel"
+theoretical_pct = """resident warps ÷ warp limit of an SM; 0 if not one block fits; NULL if the GPU
+    is not in gpu_architectures, or block size or register count are unknown"""
+active_blocks_per_sm = {unit = "block", doc = """blocks that fit on one SM: minimum of the four
+    limits below"""}
+limiter = """grid if the grid has fewer blocks than the GPU holds at once; else the smallest limit:
     warps, registers, shared memory, blocks (the first in this order on a tie)"""
-[columns.waves]
-unit = "wave"
-doc = "blocks of the grid ÷ (active blocks per SM × SMs); below 1, the grid does not fill the GPU"
-[columns.estimated_achieved_pct]
-unit = "%"
-doc = """min(active blocks per SM, blocks of the grid ÷ SMs) × threads per block ÷ thread limit of
-    an SM; assumes evenly distributed blocks that run for the whole kernel"""
-[columns.active_warps_per_sm]
-unit = "warp"
-doc = "active blocks per SM × warps per block"
-[columns.blocks_by_warps]
-unit = "block"
-doc = "limit by the warp slots of an SM; 0 if a block exceeds the thread limit"
-[columns.blocks_by_registers]
-unit = "block"
-doc = "limit by the register file of an SM; 2147483647 if the kernel uses no registers"
-[columns.blocks_by_shared_memory]
-unit = "block"
-doc = "limit by shared memory, at the largest carve-out; 2147483647 if the kernel uses none"
-[columns.blocks_by_slots]
-unit = "block"
-doc = "limit by the block slots of an SM"
-[columns.registers_per_block]
-unit = "register"
-doc = "registers of one block, rounded up to allocation units"
-[columns.shared_bytes_per_block]
-unit = "byte"
-doc = """shared memory of one block, with the reservation of the system, rounded up to allocation
-    units"""
-[columns.evidence]
-doc = """modelled: from the launch configuration; barriers and thread block clusters are not in a
-    trace and not modelled"""
+waves = {unit = "wave", doc = """blocks of the grid ÷ (active blocks per SM × SMs); below 1, the
+    grid does not fill the GPU"""}
+estimated_achieved_pct = """min(active blocks per SM, blocks of the grid ÷ SMs) × threads per block
+    ÷ thread limit of an SM; assumes evenly distributed blocks that run for the whole kernel"""
+active_warps_per_sm = {unit = "warp", doc = "active blocks per SM × warps per block"}
+blocks_by_warps = {unit = "block", doc = """limit by the warp slots of an SM; 0 if a block exceeds
+    the thread limit"""}
+blocks_by_registers = {unit = "block", doc = """limit by the register file of an SM; 2147483647 if
+    the kernel uses no registers"""}
+blocks_by_shared_memory = {unit = "block", doc = """limit by shared memory, at the largest
+    carve-out; 2147483647 if the kernel uses none"""}
+blocks_by_slots = {unit = "block", doc = "limit by the block slots of an SM"}
+registers_per_block = {unit = "register", doc = """registers of one block, rounded up to allocation
+    units"""}
+shared_bytes_per_block = {unit = "byte", doc = """shared memory of one block, with the reservation
+    of the system, rounded up to allocation units"""}
+evidence = """modelled: from the launch configuration; barriers and thread block clusters are not in
+    a trace and not modelled"""
 */
 WITH launcher AS (
     -- Device of each kernel: the row of its process, else the row valid for all processes.

@@ -5,16 +5,12 @@ source   = """counters of the memory controllers: Nsight Compute dram__bytes_*, 
     and dram_*_transactions of 32 bytes; else the least traffic of the operator (operator_flop)"""
 grain    = "kernel with counted or modelled traffic"
 needs    = ["dram_metrics", ["kernel_counter", "_operator_kernel"]]
-[columns.trace_id]
-doc = "the trace"
-[columns.kernel_id]
-doc = "the kernel"
-[columns.dram_bytes]
-unit = "byte"
-doc = """bytes read from and written to device memory, without accesses served by caches; no counted
-    row unless both were counted"""
-[columns.evidence]
-doc = "counter; modelled: each input of the operator is read, and each output written once"
+returns = ["trace_id", "kernel_id", "dram_bytes", "evidence"]
+[columns]
+trace_id = "the trace"
+dram_bytes = """bytes read from and written to device memory, without accesses served by caches; no
+    counted row unless both were counted"""
+evidence = "counter; modelled: each input of the operator is read, and each output written once"
 [advice]
 missing = "needs the device-memory traffic of kernels; {traffic}"
 counters = "device-memory traffic of kernels"

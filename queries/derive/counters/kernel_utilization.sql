@@ -4,29 +4,20 @@ question = "What is the utilization of each kernel by hardware counters, and of 
 source   = "Zhu et al. 2018: utilization weighted by duration, compared with the mean of the trace"
 grain    = "kernel name and precision, per trace"
 needs    = ["kernel_work"]
-[columns.trace_id]
-doc = "the trace"
-[columns.precision]
-doc = "fp32, fp16 (outside the tensor cores) or tensor"
-[columns.kernel_name]
-doc = "demangled name"
-[columns.utilization]
-doc = """utilization of the kernel in the unit of its measure, weighted by duration (pipe: by
-    cycles); levels without durations are weighted by executions"""
-[columns.mean_utilization]
-doc = """mean over all measured kernels of the trace, with the same weights; kernels above the
-    physical peak are excluded"""
-[columns.measure]
-doc = """FLOP (% of peak while it runs), pipe (% of SM-active cycles) or level (0 to 10, nvprof):
-    the most exact measure collected for the trace"""
-[columns.share_pct]
-unit = "%"
-doc = "total duration ÷ duration of all kernels in the window"
-[columns.total_ns]
-unit = "ns"
-doc = "total duration"
-[columns.instances]
-doc = "executions"
+returns = [
+    "trace_id", "precision", "kernel_name", "utilization", "mean_utilization", "measure",
+    "share_pct", "total_ns", "instances",
+]
+[columns]
+utilization = """utilization of the kernel in the unit of its measure, weighted by duration (pipe:
+    by cycles); levels without durations are weighted by executions"""
+mean_utilization = """mean over all measured kernels of the trace, with the same weights; kernels
+    above the physical peak are excluded"""
+measure = """FLOP (% of peak while it runs), pipe (% of SM-active cycles) or level (0 to 10,
+    nvprof): the most exact measure collected for the trace"""
+share_pct = "total duration ÷ duration of all kernels in the window"
+total_ns = "total duration"
+instances = "executions"
 [advice]
 missing = "needs hardware counters of the kernels; {counters}"
 counters = "utilization of the kernels"

@@ -10,49 +10,31 @@ optional = [
     "counter_donor_trace", "window_op", "kernel_counter", "layer_definition", "_operator_kernel",
     "device_peak"
 ]
-[columns.trace_id]
-doc = "the trace"
-[columns.kernel_id]
-doc = "the kernel"
-[columns.process_id]
-doc = "key of the process; -1 when unknown"
-[columns.device_id]
-doc = "device; -1 when unknown"
-[columns.iteration]
-doc = "iteration; NULL outside iterations"
-[columns.layer]
-doc = "layer; NULL when unknown"
-[columns.kernel_name]
-doc = "demangled name"
-[columns.duration_ns]
-unit = "ns"
-doc = "duration"
-[columns.precision]
-doc = "fp32, fp16 (outside the tensor cores) or tensor"
-[columns.evidence]
-doc = """counter (hardware counters) or modelled (FLOP of the layer, or without layers.json of the
-    operator, distributed over its kernels by time); NULL if the kernel has neither"""
-[columns.flop]
-unit = "FLOP"
-doc = "floating-point operations; NULL when unknown"
-[columns.is_own]
-doc = """true if the FLOP are of this kernel alone: counted, or modelled for an operator that
+returns = [
+    "trace_id", "kernel_id", "process_id", "device_id", "iteration", "layer", "kernel_name",
+    "duration_ns", "precision", "evidence", "flop", "is_own", "peak_flops", "pipe_active_pct",
+    "pipe_elapsed_pct", "pipe_level", "cycles",
+]
+[columns]
+kernel_id = "the kernel"
+process_id = "key of the process; -1 when unknown"
+device_id = "device; -1 when unknown"
+iteration = "iteration; NULL outside iterations"
+layer = "layer; NULL when unknown"
+kernel_name = "demangled name"
+duration_ns = "duration"
+precision = "fp32, fp16 (outside the tensor cores) or tensor"
+evidence = """counter (hardware counters) or modelled (FLOP of the layer, or without layers.json of
+    the operator, distributed over its kernels by time); NULL if the kernel has neither"""
+flop = {unit = "FLOP", doc = "floating-point operations; NULL when unknown"}
+is_own = """true if the FLOP are of this kernel alone: counted, or modelled for an operator that
     launched no other kernel; false for a share by time"""
-[columns.peak_flops]
-unit = "FLOP/s"
-doc = "peak of the device for this precision; NULL when unknown"
-[columns.pipe_active_pct]
-unit = "%"
-doc = "utilization of the pipe in SM-active cycles"
-[columns.pipe_elapsed_pct]
-unit = "%"
-doc = "utilization of the pipe in all cycles of the kernel"
-[columns.pipe_level]
-unit = "level"
-doc = "level 0 to 10 of nvprof: not a percentage, and includes integer work"
-[columns.cycles]
-unit = "cycle"
-doc = "cycles of the kernel, which weight the pipe percentages"
+peak_flops = "peak of the device for this precision; NULL when unknown"
+pipe_active_pct = "utilization of the pipe in SM-active cycles"
+pipe_elapsed_pct = "utilization of the pipe in all cycles of the kernel"
+pipe_level = {unit = "level", doc = """level 0 to 10 of nvprof: not a percentage, and includes
+    integer work"""}
+cycles = {unit = "cycle", doc = "cycles of the kernel, which weight the pipe percentages"}
 [advice]
 missing = "needs FLOP or pipe utilization of kernels; {work}"
 counters = "FLOP or pipe utilization of kernels"

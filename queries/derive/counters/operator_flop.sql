@@ -9,47 +9,31 @@ grain    = """call of an operator of data/operator_flop_formula.csv without anot
     inside, so that each piece of work counts once"""
 needs    = ["operator_input", "operator_flop_formula"]
 optional = ["annotation", "annotation_semantics", "_host_tree"]
-[columns.trace_id]
-doc = "the trace"
-[columns.annotation_id]
-doc = "the call"
-[columns.operator]
-doc = "its name"
-[columns.process_id]
-doc = "key of the process"
-[columns.thread_id]
-doc = "thread of the call"
-[columns.start_ns]
-unit = "ns"
-doc = "start of the call"
-[columns.end_ns]
-unit = "ns"
-doc = "end of the call"
-[columns.pass]
-doc = """forward (also outside of training), backward, or recompute: a forward operator inside the
+returns = [
+    "trace_id", "annotation_id", "operator", "process_id", "thread_id", "start_ns", "end_ns",
+    "pass", "flop", "full_flop", "model_flop", "least_bytes", "precision", "convention", "evidence",
+]
+[columns]
+annotation_id = "the call"
+operator = "its name"
+thread_id = "thread of the call"
+start_ns = "start of the call"
+end_ns = "end of the call"
+pass = """forward (also outside of training), backward, or recompute: a forward operator inside the
     backward pass, as of activation checkpointing"""
-[columns.flop]
-unit = "FLOP"
-doc = """floating-point operations, without pairs that a causal mask excludes; NULL if shapes or
-    values are not sufficient"""
-[columns.full_flop]
-unit = "FLOP"
-doc = "the same with excluded pairs, as PyTorch's FlopCounterMode counts; else equal to flop"
-[columns.model_flop]
-unit = "FLOP"
-doc = "flop without repeated work: 0 for recompute, and without the scores of attention backward"
-[columns.least_bytes]
-unit = "byte"
-doc = """least traffic of device memory: each input read and each output written once; NULL for
-    transposed convolutions, and below 16 bits, where outputs have another type"""
-[columns.precision]
-doc = """type of its tensors: float64, float32, float16, bfloat16, float8, float4; NULL if they
-    differ or are unknown"""
-[columns.convention]
-doc = """matrix product, convolution, attention (all pairs), attention (causal pairs) or attention
-    (causal window)"""
-[columns.evidence]
-doc = "modelled"
+flop = {unit = "FLOP", doc = """floating-point operations, without pairs that a causal mask
+    excludes; NULL if shapes or values are not sufficient"""}
+full_flop = {unit = "FLOP", doc = """the same with excluded pairs, as PyTorch's FlopCounterMode
+    counts; else equal to flop"""}
+model_flop = {unit = "FLOP", doc = """flop without repeated work: 0 for recompute, and without the
+    scores of attention backward"""}
+least_bytes = """least traffic of device memory: each input read and each output written once; NULL
+    for transposed convolutions, and below 16 bits, where outputs have another type"""
+precision = """type of its tensors: float64, float32, float16, bfloat16, float8, float4; NULL if
+    they differ or are unknown"""
+convention = """matrix product, convolution, attention (all pairs), attention (causal pairs) or
+    attention (causal window)"""
+evidence = "modelled"
 */
 WITH
 -- Of nested calls the innermost counts: the next call on the thread starts after its end.

@@ -6,24 +6,16 @@ source   = """Zhu et al. 2018, section 3.4.3; FLOP of each precision are divided
 grain    = "device used by a process; from counters, else from the model"
 needs    = ["training_window", "utilization"]
 optional = ["window_op", "kernel_class"]
-[columns.trace_id]
-doc = "the trace"
-[columns.process_id]
-doc = "key of the process; -1 when unknown"
-[columns.device_id]
-doc = "device; -1 when unknown"
-[columns.busy_pct]
-unit = "%"
-doc = "time that the FLOP take at peak ÷ time with a running kernel; NULL if why_not explains it"
-[columns.elapsed_pct]
-unit = "%"
-doc = "time that the FLOP take at peak ÷ elapsed time; NULL if why_not explains it"
-[columns.precisions]
-doc = "precisions with known FLOP, joined by +: fp32, fp16, tensor"
-[columns.evidence]
-doc = "counter or modelled"
-[columns.why_not]
-doc = "why both percentages are NULL; NULL if they are known"
+returns = [
+    "trace_id", "process_id", "device_id", "busy_pct", "elapsed_pct", "precisions", "evidence",
+    "why_not",
+]
+[columns]
+busy_pct = """time that the FLOP take at peak ÷ time with a running kernel; NULL if why_not explains
+    it"""
+elapsed_pct = "time that the FLOP take at peak ÷ elapsed time; NULL if why_not explains it"
+precisions = "precisions with known FLOP, joined by +: fp32, fp16, tensor"
+why_not = "why both percentages are NULL; NULL if they are known"
 */
 WITH
 -- FP32 counters do not include tensor cores, and a model may not show their use. Unknown FLOP of

@@ -4,23 +4,13 @@ question = "Which share of its peak did each unit of a GPU reach between two sam
 source   = "periodic GPU metrics of the profiler in percent, named in sampled_metrics"
 grain    = "sample of a metric of a GPU that has a previous sample"
 needs    = ["gpu_sample", "sampled_metrics"]
-[columns.trace_id]
-doc = "the trace"
-[columns.gpu_id]
-doc = "physical GPU; NULL when unknown"
-[columns.quantity]
-doc = "sampled quantity, as in sampled_metrics"
-[columns.metric]
-doc = "metric name of the profiler"
-[columns.start_ns]
-unit = "ns"
-doc = "time of the previous sample, at most 10 usual intervals before"
-[columns.end_ns]
-unit = "ns"
-doc = "time of the sample"
-[columns.value_pct]
-unit = "%"
-doc = "mean since the previous sample"
+returns = ["trace_id", "gpu_id", "quantity", "metric", "start_ns", "end_ns", "value_pct"]
+[columns]
+quantity = "sampled quantity, as in sampled_metrics"
+metric = "metric name of the profiler"
+start_ns = "time of the previous sample, at most 10 usual intervals before"
+end_ns = "time of the sample"
+value_pct = "mean since the previous sample"
 [advice]
 missing = "needs periodic GPU metrics; {gpu_metrics}"
 */

@@ -7,32 +7,20 @@ source   = """means of periodic GPU metrics over samples whose time kernels fill
 grain    = "device of a process with samples while kernels run"
 needs    = ["sample_interval"]
 optional = ["busy_interval"]
-[columns.trace_id]
-doc = "the trace"
-[columns.process_id]
-doc = "key of the process; -1 when unknown"
-[columns.device_id]
-doc = "device; taken to be the physical GPU of the same number"
-[columns.samples]
-doc = "samples while kernels run"
-[columns.sm_active_pct]
-unit = "%"
-doc = "cycles in which SMs have warps; NULL if not sampled"
-[columns.sm_issue_pct]
-unit = "%"
-doc = "cycles in which SMs issue instructions; NULL if not sampled"
-[columns.tensor_pct]
-unit = "%"
-doc = "cycles in which tensor cores work; NULL if not sampled"
-[columns.dram_pct]
-unit = "%"
-doc = "read and write rate of device memory, of its peak; NULL if not sampled"
-[columns.occupancy_pct]
-unit = "%"
-doc = "resident warps, of the limit; NULL if not sampled"
-[columns.sentence]
-doc = """what limits the kernels, with the numbers; NULL if memory or issue rate were not sampled,
-    or with less than 10 samples"""
+returns = [
+    "trace_id", "process_id", "device_id", "samples", "sm_active_pct", "sm_issue_pct", "tensor_pct",
+    "dram_pct", "occupancy_pct", "sentence",
+]
+[columns]
+device_id = "device; taken to be the physical GPU of the same number"
+samples = "samples while kernels run"
+sm_active_pct = "cycles in which SMs have warps; NULL if not sampled"
+sm_issue_pct = "cycles in which SMs issue instructions; NULL if not sampled"
+tensor_pct = "cycles in which tensor cores work; NULL if not sampled"
+dram_pct = "read and write rate of device memory, of its peak; NULL if not sampled"
+occupancy_pct = "resident warps, of the limit; NULL if not sampled"
+sentence = """what limits the kernels, with the numbers; NULL if memory or issue rate were not
+    sampled, or with less than 10 samples"""
 */
 WITH
 running AS (

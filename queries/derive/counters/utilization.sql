@@ -6,64 +6,37 @@ source   = """Zhu et al. 2018, section 3.4: 100 × FLOP ÷ (peak × T), with T b
 grain    = "precision, evidence and device; with by=…, also iteration, layer or kernel"
 needs    = ["kernel_work"]
 optional = ["analysis_window", "device_timeline", "process"]
+returns = [
+    "trace_id", "pid", "device_id", "iteration", "layer", "kernel_name", "kernels", "precision",
+    "flop", "peak_flops", "busy_ns", "elapsed_ns", "busy_pct", "elapsed_pct", "pipe_pct",
+    "pipe_elapsed_pct", "pipe_level", "covered_pct", "evidence", "measured_over", "reason",
+]
 [params.by]
 doc = "what a row covers: the analysis window of the trace, an iteration, a layer or a kernel name"
 choices = ["trace", "iteration", "layer", "kernel"]
 default = "trace"
-[columns.trace_id]
-doc = "the trace"
-[columns.pid]
-doc = "process; NULL when unknown"
-[columns.device_id]
-doc = "device; NULL when unknown"
-[columns.iteration]
-doc = "iteration; NULL unless by=iteration"
-[columns.layer]
-doc = "layer; NULL unless by=layer, and for kernels without a layer"
-[columns.kernel_name]
-doc = "demangled name; NULL unless by=kernel"
-[columns.kernels]
-doc = "number of kernels in the row"
-[columns.precision]
-doc = "fp32, fp16 (outside the tensor cores) or tensor"
-[columns.flop]
-unit = "FLOP"
-doc = "floating-point operations"
-[columns.peak_flops]
-unit = "FLOP/s"
-doc = """peak of the device; if layers differ in arithmetic, the FLOP-weighted harmonic mean of
-    their peaks"""
-[columns.busy_ns]
-unit = "ns"
-doc = "time with at least one running kernel (by=layer and by=kernel: sum of kernel durations)"
-[columns.elapsed_ns]
-unit = "ns"
-doc = "length of the window or iteration on the device; NULL without a timeline"
-[columns.busy_pct]
-unit = "%"
-doc = "100 × FLOP ÷ (peak × busy time)"
-[columns.elapsed_pct]
-unit = "%"
-doc = "100 × FLOP ÷ (peak × elapsed time); by=layer and by=kernel: the part of it due to the row"
-[columns.pipe_pct]
-unit = "%"
-doc = "utilization of the pipe per SM-active cycle, weighted by cycles"
-[columns.pipe_elapsed_pct]
-unit = "%"
-doc = "utilization of the pipe per elapsed cycle, weighted by cycles"
-[columns.pipe_level]
-unit = "level"
-doc = """level 0 to 10 of nvprof, weighted by duration; without durations, all executions have equal
-    weight"""
-[columns.covered_pct]
-unit = "%"
-doc = "share of the kernel time with known FLOP, pipe utilization or level"
-[columns.evidence]
-doc = "counter or modelled"
-[columns.measured_over]
-doc = "steady state, all iterations or whole trace; NULL without a timeline"
-[columns.reason]
-doc = "why a percentage is NULL; NULL if all are known"
+[columns]
+device_id = "device; NULL when unknown"
+iteration = "iteration; NULL unless by=iteration"
+layer = "layer; NULL unless by=layer, and for kernels without a layer"
+kernel_name = "demangled name; NULL unless by=kernel"
+kernels = "number of kernels in the row"
+flop = {unit = "FLOP", doc = "floating-point operations"}
+peak_flops = """peak of the device; if layers differ in arithmetic, the FLOP-weighted harmonic mean
+    of their peaks"""
+busy_ns = "time with at least one running kernel (by=layer and by=kernel: sum of kernel durations)"
+elapsed_ns = "length of the window or iteration on the device; NULL without a timeline"
+busy_pct = "100 × FLOP ÷ (peak × busy time)"
+elapsed_pct = """100 × FLOP ÷ (peak × elapsed time); by=layer and by=kernel: the part of it due to
+    the row"""
+pipe_pct = "utilization of the pipe per SM-active cycle, weighted by cycles"
+pipe_elapsed_pct = "utilization of the pipe per elapsed cycle, weighted by cycles"
+pipe_level = {unit = "level", doc = """level 0 to 10 of nvprof, weighted by duration; without
+    durations, all executions have equal weight"""}
+covered_pct = "share of the kernel time with known FLOP, pipe utilization or level"
+evidence = "counter or modelled"
+measured_over = "steady state, all iterations or whole trace; NULL without a timeline"
+reason = "why a percentage is NULL; NULL if all are known"
 [advice]
 missing = "needs FLOP or pipe utilization of kernels; {work}"
 counters = "FLOP or pipe utilization of kernels"

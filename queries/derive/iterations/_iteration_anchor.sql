@@ -7,36 +7,26 @@ grain    = "iteration of a process"
 needs    = ["gpu_op"]
 optional = ["kernel", "op_launch", "_iteration_mark", "_model_call", "_model_part",
     "annotation_semantics", "annotation_range"]
+returns = [
+    "trace_id", "process_id", "iteration", "label", "start_ns", "end_ns", "thread_id", "confidence",
+    "coverage", "next_gpu_ns", "is_gpu_time",
+]
 [params.min_confidence]
 doc = "minimum score of an anchor"
 default = 0.8
-[columns.trace_id]
-doc = "the trace"
-[columns.process_id]
-doc = "key of the process"
-[columns.iteration]
-doc = "number of the iteration in its process, from 0 in order of time"
-[columns.label]
-doc = "short name of the anchor kernel, the first kernel of each iteration"
-[columns.start_ns]
-unit = "ns"
-doc = "launch of the anchor kernel; if launches are unknown, its start"
-[columns.end_ns]
-unit = "ns"
-doc = "start of the next iteration; for the last, launch of its last kernel + 1"
-[columns.thread_id]
-doc = "thread that launched the anchor kernel; NULL if launches are unknown"
-[columns.confidence]
-doc = """the score: share of the work in iterations that repeats from one to the next × (share of
-    the process's work in iterations)^¼; 1 is perfect"""
-[columns.coverage]
-doc = "share of the kernels or of the kernel time in iterations, whichever is smaller"
-[columns.next_gpu_ns]
-unit = "ns"
-doc = """start on the GPU of the anchor kernel that follows the last iteration and begins one that
-    was not fully recorded; NULL for other iterations and without one"""
-[columns.is_gpu_time]
-doc = "true if start and end are GPU times, because the launches of many kernels are unknown"
+[columns]
+process_id = "key of the process"
+label = "short name of the anchor kernel, the first kernel of each iteration"
+start_ns = "launch of the anchor kernel; if launches are unknown, its start"
+end_ns = "start of the next iteration; for the last, launch of its last kernel + 1"
+thread_id = "thread that launched the anchor kernel; NULL if launches are unknown"
+confidence = """the score: share of the work in iterations that repeats from one to the next ×
+    (share of the process's work in iterations)^¼; 1 is perfect"""
+coverage = "share of the kernels or of the kernel time in iterations, whichever is smaller"
+next_gpu_ns = """start on the GPU of the anchor kernel that follows the last iteration and begins
+    one that was not fully recorded; NULL for other iterations and without one"""
+is_gpu_time = """true if start and end are GPU times, because the launches of many kernels are
+    unknown"""
 */
 -- An anchor is a kernel name, a name with grid and block, or a name with the previous name on its
 -- stream. Candidates cut the kernel sequence of the busiest device. Counts are compared instead of

@@ -5,36 +5,22 @@ source   = """marks of the program; else repeated NVTX ranges or an anchor kerne
     explains more"""
 grain    = "iteration of a process"
 needs    = [["_iteration_mark", "_iteration_family", "_iteration_anchor"], "trace"]
-[columns.trace_id]
-doc = "the trace"
-[columns.process_id]
-doc = "key of the process"
-[columns.iteration]
-doc = "number of the iteration in its process, from 0 in order of time"
-[columns.label]
-doc = "text of the range or mark; with an anchor kernel, its name"
-[columns.start_ns]
-unit = "ns"
-doc = "start on the host; on the GPU if is_gpu_time"
-[columns.end_ns]
-unit = "ns"
-doc = """end on the host; on the GPU if is_gpu_time. Iterations marked by start/end ranges may
+returns = [
+    "trace_id", "process_id", "iteration", "label", "start_ns", "end_ns", "thread_id",
+    "annotation_id", "method", "confidence", "next_gpu_ns", "is_gpu_time",
+]
+[columns]
+label = "text of the range or mark; with an anchor kernel, its name"
+start_ns = "start on the host; on the GPU if is_gpu_time"
+end_ns = """end on the host; on the GPU if is_gpu_time. Iterations marked by start/end ranges may
     overlap"""
-[columns.thread_id]
-doc = "thread that marked the iteration, or that launched the anchor kernel"
-[columns.annotation_id]
-doc = "range of the iteration; NULL if the iteration is not a single range"
-[columns.method]
-doc = "nvtx range, nvtx mark or anchor kernel"
-[columns.confidence]
-doc = """1 for ranges and marks with a name of iterations; else that of _iteration_family or
+thread_id = "thread that marked the iteration, or that launched the anchor kernel"
+annotation_id = "range of the iteration; NULL if the iteration is not a single range"
+method = "nvtx range, nvtx mark or anchor kernel"
+confidence = """1 for ranges and marks with a name of iterations; else that of _iteration_family or
     _iteration_anchor"""
-[columns.next_gpu_ns]
-unit = "ns"
-doc = """of the last iteration of an anchor kernel, start on the GPU of one that follows and was not
-    fully recorded; NULL for other iterations and without one"""
-[columns.is_gpu_time]
-doc = "true if start and end are GPU times, because the launches of many kernels are unknown"
+next_gpu_ns = """of the last iteration of an anchor kernel, start on the GPU of one that follows and
+    was not fully recorded; NULL for other iterations and without one"""
 */
 -- A family of ranges is used if it finds as many iterations as the anchor kernel (± 1), or if its
 -- confidence is at least score × coverage of the anchor − 0.05: if both explain as much, ranges

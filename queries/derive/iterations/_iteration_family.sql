@@ -5,31 +5,21 @@ question = """Which ranges with equal names, or equal but for a number, are iter
 grain    = "iteration of a process"
 needs    = ["_annotation_role", "op_launch", "gpu_op"]
 optional = ["annotation_range", "annotation_semantics", "_iteration_mark", "_model_call"]
-[columns.trace_id]
-doc = "the trace"
-[columns.process_id]
-doc = "key of the process"
-[columns.iteration]
-doc = "number of the iteration in its process, from 0 in order of time"
-[columns.label]
-doc = "text of the range; for phases of a training step, text of the first"
-[columns.start_ns]
-unit = "ns"
-doc = "start on the host"
-[columns.end_ns]
-unit = "ns"
-doc = "end on the host"
-[columns.thread_id]
-doc = "thread that marked the iteration"
-[columns.annotation_id]
-doc = "the range; NULL for phases of a training step"
-[columns.family]
-doc = """the text, with # for numbers; phases if iterations are the phases of the program from one
-    optimizer step to the next"""
-[columns.coverage]
-doc = "share of the GPU time of the process launched during these ranges"
-[columns.confidence]
-doc = "the coverage, at most 0.99; × 0.9 if the texts do not number the ranges"
+returns = [
+    "trace_id", "process_id", "iteration", "label", "start_ns", "end_ns", "thread_id",
+    "annotation_id", "family", "coverage", "confidence",
+]
+[columns]
+process_id = "key of the process"
+label = "text of the range; for phases of a training step, text of the first"
+start_ns = "start on the host"
+end_ns = "end on the host"
+thread_id = "thread that marked the iteration"
+annotation_id = "the range; NULL for phases of a training step"
+family = """the text, with # for numbers; phases if iterations are the phases of the program from
+    one optimizer step to the next"""
+coverage = "share of the GPU time of the process launched during these ranges"
+confidence = "the coverage, at most 0.99; × 0.9 if the texts do not number the ranges"
 */
 -- A family is at least three ranges of one thread with texts that are equal but for numbers (Coarse
 -- Level 0, Coarse Level 1, …), or equal (Forward), without ranges nested in others of the family;

@@ -4,27 +4,19 @@ question = "Where does each iteration start and end, by NVTX marks of the progra
 grain    = "iteration of a process"
 needs    = ["annotation_semantics", "_annotation_role"]
 optional = ["annotation", "annotation_range", "_annotation_launch_interval", "trace"]
-[columns.trace_id]
-doc = "the trace"
-[columns.process_id]
-doc = "key of the process"
-[columns.iteration]
-doc = "number of the iteration in its process, from 0 in order of time"
-[columns.label]
-doc = """text of the range or mark; for an optimizer step with several ranges, text of the first and
-    number of others"""
-[columns.start_ns]
-unit = "ns"
-doc = "start on the host"
-[columns.end_ns]
-unit = "ns"
-doc = "end on the host; for marks, the next mark or the end of the trace"
-[columns.thread_id]
-doc = "thread that marked the iteration"
-[columns.annotation_id]
-doc = "the range; NULL for marks and for several ranges"
-[columns.method]
-doc = "nvtx range or nvtx mark"
+returns = [
+    "trace_id", "process_id", "iteration", "label", "start_ns", "end_ns", "thread_id",
+    "annotation_id", "method",
+]
+[columns]
+iteration = "number of the iteration in its process, from 0 in order of time"
+label = """text of the range or mark; for an optimizer step with several ranges, text of the first
+    and number of others"""
+start_ns = "start on the host"
+end_ns = "end on the host; for marks, the next mark or the end of the trace"
+thread_id = "thread that marked the iteration"
+annotation_id = "the range; NULL for marks and for several ranges"
+method = "nvtx range or nvtx mark"
 */
 -- Nested and repeated ranges:
 -- - A batch or micro-batch inside a step is part of it, and so is a step inside another.

@@ -7,18 +7,11 @@ grain    = """call that is not inside another such call of its thread, in a proc
     of iterations"""
 needs    = ["_annotation_role"]
 optional = ["annotation_range", "_iteration_mark", "trace"]
-[columns.trace_id]
-doc = "the trace"
-[columns.process_id]
-doc = "key of the process"
-[columns.thread_id]
-doc = "key of the thread"
-[columns.start_ns]
-unit = "ns"
-doc = "start"
-[columns.end_ns]
-unit = "ns"
-doc = "end"
+returns = ["trace_id", "process_id", "thread_id", "start_ns", "end_ns"]
+[columns]
+thread_id = "key of the thread"
+start_ns = "start"
+end_ns = "end"
 */
 -- Other ranges of the program prove nothing: "resnet50_inference" may be one pass or a loop of
 -- many.

@@ -5,19 +5,12 @@ source   = "calls of modules, and ranges whose text numbers a layer, a block or 
 grain    = """call of a module or range of a numbered part, in a process without marks of
     iterations; of processes with over 20,000, those of a sample of parts"""
 optional = ["annotation_range", "_iteration_mark"]
-[columns.trace_id]
-doc = "the trace"
-[columns.process_id]
-doc = "key of the process"
-[columns.thread_id]
-doc = "key of the thread"
-[columns.start_ns]
-unit = "ns"
-doc = "start"
-[columns.part]
-doc = "text without what differs from call to call (seq, op_id, sizes)"
-[columns.family]
-doc = "the part, with # for numbers"
+returns = ["trace_id", "process_id", "thread_id", "start_ns", "part", "family"]
+[columns]
+thread_id = "key of the thread"
+start_ns = "start"
+part = "text without what differs from call to call (seq, op_id, sizes)"
+family = "the part, with # for numbers"
 */
 WITH
 named AS (

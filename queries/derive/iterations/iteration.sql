@@ -6,77 +6,48 @@ source   = """warm-up is a prefix; all iterations after it are the steady state,
 grain    = "iteration of a process"
 needs    = ["op_scope"]
 optional = ["_iteration_boundary", "api_call", "kernel"]
-[columns.trace_id]
-doc = "the trace"
-[columns.process_id]
-doc = "key of the process"
-[columns.iteration]
-doc = "number of the iteration in its process, from 0 in order of time"
-[columns.label]
-doc = "text of the range or mark; with an anchor kernel, its name"
-[columns.start_ns]
-unit = "ns"
-doc = "start on the host; on the GPU for an anchor kernel without launch records"
-[columns.end_ns]
-unit = "ns"
-doc = "end on the host"
-[columns.host_ns]
-unit = "ns"
-doc = "duration on the host"
-[columns.gpu_start_ns]
-unit = "ns"
-doc = "start of the first GPU operation launched in the iteration"
-[columns.gpu_end_ns]
-unit = "ns"
-doc = "end of the last GPU operation launched in the iteration"
-[columns.gpu_ns]
-unit = "ns"
-doc = """GPU-projected span: end of the last operation launched in the iteration − start of the
+returns = [
+    "trace_id", "process_id", "iteration", "label", "start_ns", "end_ns", "host_ns", "gpu_start_ns",
+    "gpu_end_ns", "gpu_ns", "period_start_ns", "period_end_ns", "period_ns", "clock", "kernels",
+    "kernel_ns", "thread_id", "method", "confidence", "is_whole", "warm_up", "in_window",
+    "measured_over", "dropped",
+]
+[columns]
+iteration = "number of the iteration in its process, from 0 in order of time"
+start_ns = "start on the host; on the GPU for an anchor kernel without launch records"
+end_ns = "end on the host"
+host_ns = "duration on the host"
+gpu_start_ns = "start of the first GPU operation launched in the iteration"
+gpu_end_ns = "end of the last GPU operation launched in the iteration"
+gpu_ns = """GPU-projected span: end of the last operation launched in the iteration − start of the
     first; NULL without operations"""
-[columns.period_start_ns]
-unit = "ns"
-doc = """start of its period, on the clock in column clock: on the host, start_ns; of the first
-    iteration, end of kernels launched before it, at most gpu_start_ns; on the GPU, gpu_start_ns"""
-[columns.period_end_ns]
-unit = "ns"
-doc = """end of its period: start of the next period; of the last iteration, and before a pause,
-    end of its range or of its GPU work, whichever is later; NULL if unknown"""
-[columns.period_ns]
-unit = "ns"
-doc = "period_end_ns − period_start_ns; NULL if the end is unknown"
-[columns.clock]
-doc = """host: start to start on the host; gpu: first operation to first operation on the GPU, for
+period_start_ns = """start of its period, on the clock in column clock: on the host, start_ns; of
+    the first iteration, end of kernels launched before it, at most gpu_start_ns; on the GPU,
+    gpu_start_ns"""
+period_end_ns = """end of its period: start of the next period; of the last iteration, and before a
+    pause, end of its range or of its GPU work, whichever is later; NULL if unknown"""
+period_ns = "period_end_ns − period_start_ns; NULL if the end is unknown"
+clock = """host: start to start on the host; gpu: first operation to first operation on the GPU, for
     iterations found by an anchor kernel, and if the host ran ahead of the GPU: host periods sum to
     over 5 % less than GPU periods, or GPU work begins after its iteration has ended on the host. In
     that case host periods measure how fast work was queued"""
-[columns.kernels]
-doc = """kernels launched in the iteration, without graphs traced as a whole; NULL without GPU work
-    in the trace"""
-[columns.kernel_ns]
-unit = "ns"
-doc = "sum of kernel durations; NULL without GPU work in the trace"
-[columns.thread_id]
-doc = "thread that marked the iteration, or that launched the anchor kernel"
-[columns.method]
-doc = "nvtx range, nvtx mark or anchor kernel"
-[columns.confidence]
-doc = "1 for NVTX marks of the program; for an anchor kernel, its score (_iteration_anchor)"
-[columns.is_whole]
-doc = """true if its GPU work and the end of its period were recorded. The last iteration is whole
-    if its range ends where the next one would begin, and it has the usual number of kernels"""
-[columns.warm_up]
-doc = """sign of warm-up, inside or after the warm-up: first use of a kernel, allocator growth, slow
-    start (over 10 % longer than every iteration after the slow start); NULL without one"""
-[columns.in_window]
-doc = """true if metrics include the iteration: it is whole, and in the steady state or there is no
-    steady state"""
-[columns.measured_over]
-doc = """iterations of the process that metrics include: steady state, or all iterations if more
-    than half show signs of warm-up"""
-[columns.dropped]
-doc = """reason for leaving it out: GPU work not fully recorded, next start not recorded (the last
-    iteration), pause (over 10 s and over 100 times as long as usual), or its sign of warm-up; NULL
-    otherwise"""
+kernels = """kernels launched in the iteration, without graphs traced as a whole; NULL without GPU
+    work in the trace"""
+kernel_ns = "sum of kernel durations; NULL without GPU work in the trace"
+thread_id = "thread that marked the iteration, or that launched the anchor kernel"
+confidence = "1 for NVTX marks of the program; for an anchor kernel, its score (_iteration_anchor)"
+is_whole = """true if its GPU work and the end of its period were recorded. The last iteration is
+    whole if its range ends where the next one would begin, and it has the usual number of
+    kernels"""
+warm_up = """sign of warm-up, inside or after the warm-up: first use of a kernel, allocator growth,
+    slow start (over 10 % longer than every iteration after the slow start); NULL without one"""
+in_window = """true if metrics include the iteration: it is whole, and in the steady state or
+    there is no steady state"""
+measured_over = """iterations of the process that metrics include: steady state, or all iterations
+    if more than half show signs of warm-up"""
+dropped = """reason for leaving it out: GPU work not fully recorded, next start not recorded (the
+    last iteration), pause (over 10 s and over 100 times as long as usual), or its sign of warm-up;
+    NULL otherwise"""
 [advice]
 missing = """
 needs iterations: no range or mark of the program matches iteration_pattern and the kernels show no

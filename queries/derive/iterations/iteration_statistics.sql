@@ -5,73 +5,39 @@ source   = """mean = total ÷ n, never the mean of rates (Zhu et al. 2018, secti
     Theil-Sen; two groups: Otsu's threshold (IEEE Trans. SMC 9, 1979)"""
 grain    = "process and measure"
 needs    = ["iteration"]
-[columns.trace_id]
-doc = "the trace"
-[columns.process_id]
-doc = "key of the process"
-[columns.measure]
-doc = "period_ns, host_ns or gpu_ns (iteration)"
-[columns.n]
-doc = "iterations counted, with a known time"
-[columns.total_ns]
-unit = "ns"
-doc = "sum of the times; NULL without any"
-[columns.mean_ns]
-unit = "ns"
-doc = "total ÷ n"
-[columns.median_ns]
-unit = "ns"
-doc = "median"
-[columns.p5_ns]
-unit = "ns"
-doc = "5th percentile, interpolated"
-[columns.p95_ns]
-unit = "ns"
-doc = "95th percentile, interpolated"
-[columns.stddev_ns]
-unit = "ns"
-doc = "sample standard deviation; NULL with fewer than two iterations"
-[columns.cv_pct]
-unit = "%"
-doc = "coefficient of variation: standard deviation ÷ mean"
-[columns.stalls]
-doc = "iterations longer than 1.5 × the median"
-[columns.stall_share_pct]
-unit = "%"
-doc = "time of the stalls ÷ total"
-[columns.stall_spacing]
-doc = """most frequent distance between successive stalls, in iterations, if at least four fifths of
-    two or more distances are equal; NULL otherwise, and for consecutive stalls"""
-[columns.typical_ns]
-unit = "ns"
-doc = "median of the iterations that are not stalls"
-[columns.trend_pct]
-unit = "%"
-doc = """change from the first to the last iteration by the median slope (Theil-Sen), in percent of
-    the mean; NULL if below one standard deviation, or with fewer than ten iterations. Above 200
-    iterations, slopes are between means of up to 200 blocks of neighbours"""
-[columns.low_ns]
-unit = "ns"
-doc = """median of the shorter iterations, if times form two groups; NULL otherwise. Two groups need
-    at least eight iterations, a quarter of them in each group, group means in a ratio of at least
-    1.5, and a share of explained variance of at least 80 % (75 % + 60 % ÷ √n, if larger; 75 % for
-    16 or more iterations in turn)"""
-[columns.high_ns]
-unit = "ns"
-doc = "median of the longer iterations; NULL without two groups"
-[columns.in_turn]
-doc = "true if the two groups alternate in nine of ten steps; NULL without two groups"
-[columns.stability]
-doc = """quality of the mean: too few iterations, no steady state, two groups of times (bimodal),
-    stalls, a trend, a coefficient of variation above 5 %; or steady"""
-[columns.clock]
-doc = "clock of the periods: host, or gpu if the host ran ahead (iteration)"
-[columns.measured_over]
-doc = "steady state or all iterations"
-[columns.method]
-doc = "nvtx range, nvtx mark or anchor kernel"
-[columns.confidence]
-doc = "1 for NVTX marks of the program; for an anchor kernel, its score (_iteration_anchor)"
+returns = [
+    "trace_id", "process_id", "measure", "n", "total_ns", "mean_ns", "median_ns", "p5_ns", "p95_ns",
+    "stddev_ns", "cv_pct", "stalls", "stall_share_pct", "stall_spacing", "typical_ns", "trend_pct",
+    "low_ns", "high_ns", "in_turn", "stability", "clock", "measured_over", "method", "confidence",
+]
+[columns]
+measure = "period_ns, host_ns or gpu_ns (iteration)"
+n = "iterations counted, with a known time"
+total_ns = "sum of the times; NULL without any"
+mean_ns = "total ÷ n"
+median_ns = "median"
+p5_ns = "5th percentile, interpolated"
+p95_ns = "95th percentile, interpolated"
+stddev_ns = "sample standard deviation; NULL with fewer than two iterations"
+cv_pct = "coefficient of variation: standard deviation ÷ mean"
+stalls = "iterations longer than 1.5 × the median"
+stall_share_pct = "time of the stalls ÷ total"
+stall_spacing = """most frequent distance between successive stalls, in iterations, if at least four
+    fifths of two or more distances are equal; NULL otherwise, and for consecutive stalls"""
+typical_ns = "median of the iterations that are not stalls"
+trend_pct = """change from the first to the last iteration by the median slope (Theil-Sen), in
+    percent of the mean; NULL if below one standard deviation, or with fewer than ten iterations.
+    Above 200 iterations, slopes are between means of up to 200 blocks of neighbours"""
+low_ns = """median of the shorter iterations, if times form two groups; NULL otherwise. Two groups
+    need at least eight iterations, a quarter of them in each group, group means in a ratio of at
+    least 1.5, and a share of explained variance of at least 80 % (75 % + 60 % ÷ √n, if larger; 75 %
+    for 16 or more iterations in turn)"""
+high_ns = "median of the longer iterations; NULL without two groups"
+in_turn = "true if the two groups alternate in nine of ten steps; NULL without two groups"
+stability = """quality of the mean: too few iterations, no steady state, two groups of times
+    (bimodal), stalls, a trend, a coefficient of variation above 5 %; or steady"""
+clock = "clock of the periods: host, or gpu if the host ran ahead (iteration)"
+measured_over = "steady state or all iterations"
 */
 WITH
 measured AS (

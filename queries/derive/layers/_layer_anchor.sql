@@ -7,19 +7,12 @@ grain    = """range of a layer of the best kinds, up to 16 times as long as the 
     bucket in which it is open"""
 needs    = ["_annotation_role"]
 optional = ["annotation_range", "trace"]
-[columns.stack_id]
-doc = "the stack (_range_role)"
-[columns.moment]
-doc = "number of the time bucket: start ÷ moment_ns, rounded down"
-[columns.moment_ns]
-unit = "ns"
-doc = "length of a time bucket, equal in all rows: median duration of the layers"
-[columns.start_ns]
-unit = "ns"
-doc = "start of the range"
-[columns.end_ns]
-unit = "ns"
-doc = "end of the range"
+[columns]
+stack_id = "the stack (_range_role)"
+moment = "number of the time bucket: start ÷ moment_ns, rounded down"
+moment_ns = "length of a time bucket, equal in all rows: median duration of the layers"
+start_ns = "start of the range"
+end_ns = "end of the range"
 */
 -- Ranges inside a layer of the best kinds own nothing, and they are most of the ranges of a
 -- framework, so _range_role and _layer_owner drop them before sorting. They are found by the time

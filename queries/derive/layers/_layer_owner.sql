@@ -6,10 +6,9 @@ source   = """of the layers around a launch, the best kind owns it; of operators
 grain    = "range of a layer that is not inside one that always wins"
 needs    = ["_range_role", "_user_annotation"]
 optional = ["_layer_anchor"]
-[columns.stack_id]
-doc = "the stack (_range_role)"
-[columns.annotation_id]
-doc = "the range"
+returns = ["stack_id", "annotation_id"]
+[columns]
+stack_id = "the stack (_range_role)"
 */
 WITH
 numbered AS (SELECT DISTINCT stack_id FROM _range_role WHERE is_numbered),

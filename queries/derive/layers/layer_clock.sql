@@ -3,25 +3,20 @@ title    = "Clock of the layers"
 question = "Which clock measures the time of layers?"
 grain    = "trace with layers or kernels in the window"
 needs    = ["window_op", "analysis_window", "host_window", "layer_host_time"]
+returns = ["trace_id", "clock", "has_gpu", "total_ns", "iterations", "measured_over"]
 [params.clock]
 doc = """clock of the layer times; auto: gpu if the trace has GPU work in the window, else host; gpu
     and host force one"""
 choices = ["auto", "gpu", "host"]
 default = "auto"
-[columns.trace_id]
-doc = "the trace"
-[columns.clock]
-doc = "gpu: kernel durations; host: exclusive time of the NVTX ranges of layers"
-[columns.has_gpu]
-doc = "true if there are kernels in the window"
-[columns.total_ns]
-unit = "ns"
-doc = """total time on this clock: on the GPU, durations of the kernels in the window; on the host,
-    lengths of the iterations in the window, for processes that mark layers"""
-[columns.iterations]
-doc = "iterations in the window, of the process with the most; NULL for the whole trace"
-[columns.measured_over]
-doc = "steady state, all iterations or whole trace; several joined by a comma if processes differ"
+[columns]
+clock = "gpu: kernel durations; host: exclusive time of the NVTX ranges of layers"
+has_gpu = "true if there are kernels in the window"
+total_ns = """total time on this clock: on the GPU, durations of the kernels in the window; on the
+    host, lengths of the iterations in the window, for processes that mark layers"""
+iterations = "iterations in the window, of the process with the most; NULL for the whole trace"
+measured_over = """steady state, all iterations or whole trace; several joined by a comma if
+    processes differ"""
 [advice]
 missing = """
 needs kernels to time or layers: {timeline}, or, without a GPU, {layers}"""

@@ -8,23 +8,14 @@ grain    = """layer, phase and iteration in the analysis window of a process tha
     layer NULL for time outside the layers of all threads"""
 needs    = ["annotation_semantics", "host_window"]
 optional = ["_sequence_layer", "_autograd_thread", "_forward_operator"]
-[columns.trace_id]
-doc = "the trace"
-[columns.process_id]
-doc = "key of the process"
-[columns.iteration]
-doc = "number of the iteration; NULL for the whole trace"
-[columns.layer]
-doc = "the layer; NULL for time outside the layers of all threads"
-[columns.layer_evidence]
-doc = "nvtx, nvtx backward or sequence (_launch_scope); NULL without a layer"
-[columns.phase]
-doc = """data, forward, loss, backward, optimizer or communication; NULL when unknown; without a
+returns = ["trace_id", "process_id", "iteration", "layer", "layer_evidence", "phase", "host_ns"]
+[columns]
+layer = "the layer; NULL for time outside the layers of all threads"
+layer_evidence = "nvtx, nvtx backward or sequence (_launch_scope); NULL without a layer"
+phase = """data, forward, loss, backward, optimizer or communication; NULL when unknown; without a
     layer, the phase of the thread that marked the iteration"""
-[columns.host_ns]
-unit = "ns"
-doc = """time of the ranges of the layer, without other layers inside them; times of several ranges
-    and threads add up"""
+host_ns = """time of the ranges of the layer, without other layers inside them; times of several
+    ranges and threads add up"""
 */
 WITH
 span AS (

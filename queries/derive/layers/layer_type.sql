@@ -4,15 +4,12 @@ question = "What is the type of each layer?"
 grain    = "layer, per trace"
 needs    = ["op_scope", "kernel_class", "module_classes"]
 optional = ["layer_definition", "annotation_semantics", "_module_call"]
-[columns.trace_id]
-doc = "the trace"
-[columns.layer]
-doc = "the layer"
-[columns.layer_type]
-doc = "type of the layer"
-[columns.type_evidence]
-doc = """layers.json (type given by the workload), module class (class of a PyTorch module) or
-    kernel name (class of the kernels with the most time)"""
+returns = ["trace_id", "layer", "layer_type", "type_evidence"]
+[columns]
+layer = "the layer"
+layer_type = "type of the layer"
+type_evidence = """layers.json (type given by the workload), module class (class of a PyTorch
+    module) or kernel name (class of the kernels with the most time)"""
 */
 WITH
 by_kernel AS (

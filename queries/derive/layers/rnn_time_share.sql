@@ -7,23 +7,18 @@ source   = """types of marked layers; else classes of kernel names, including ma
 grain    = "device used by a process"
 needs    = ["window_op", "kernel_class"]
 optional = ["layer_type"]
-[columns.trace_id]
-doc = "the trace"
-[columns.process_id]
-doc = "key of the process; -1 when unknown"
-[columns.device_id]
-doc = "device; -1 when unknown"
-[columns.recurrent_pct]
-unit = "%"
-doc = "recurrent kernels ÷ all kernels, by duration"
-[columns.convolution_pct]
-unit = "%"
-doc = "convolution kernels ÷ all kernels, by duration"
-[columns.has_persistent]
-doc = """true if a recurrent kernel is persistent: it keeps its weights on the SMs for many time
-    steps"""
-[columns.evidence]
-doc = "layers.json if it contains the type of a layer, else kernel name"
+returns = [
+    "trace_id", "process_id", "device_id", "recurrent_pct", "convolution_pct", "has_persistent",
+    "evidence",
+]
+[columns]
+process_id = "key of the process; -1 when unknown"
+device_id = "device; -1 when unknown"
+recurrent_pct = "recurrent kernels ÷ all kernels, by duration"
+convolution_pct = "convolution kernels ÷ all kernels, by duration"
+has_persistent = """true if a recurrent kernel is persistent: it keeps its weights on the SMs for
+    many time steps"""
+evidence = "layers.json if it contains the type of a layer, else kernel name"
 */
 WITH
 classed AS (

@@ -7,43 +7,18 @@ source   = """a feature map is made in forward and outlives it; a weight gradien
 grain    = "allocation"
 needs    = ["_lifetime"]
 optional = ["_memory_phase", "_stack_trait"]
-[columns.trace_id]
-doc = "the trace"
-[columns.space]
-doc = "key of the memory space"
-[columns.address]
-doc = "address"
-[columns.requested_bytes]
-unit = "byte"
-doc = "requested size"
-[columns.born_sequence]
-doc = "event of the allocation; NULL if it is older than the recording"
-[columns.died_sequence]
-doc = "event that ended it; NULL if it is live at the end"
-[columns.born_ns]
-unit = "ns"
-doc = "time of the allocation; NULL when unknown"
-[columns.died_ns]
-unit = "ns"
-doc = "time of the release; NULL when unknown, or if it is live at the end"
-[columns.stack_id]
-doc = "call stack; NULL without one"
-[columns.allocated_bytes]
-unit = "byte"
-doc = "size after rounding of a block of the final snapshot; NULL otherwise"
-[columns.class]
-doc = "class as stated by the source"
-[columns.layer]
-doc = "innermost module in the call stack; NULL without one"
-[columns.phase]
-doc = """phase of the allocation: as stated by the source, else by its call stack, else that
-    of the events around it"""
-[columns.operator]
-doc = "innermost operator in the call stack; NULL without one"
-[columns.died_phase]
-doc = "phase of the release, or zero_grad; NULL when unknown, or if it is live at the end"
-[columns.stack_class]
-doc = "class inferred from call stack and lifetime; NULL without evidence"
+returns = [
+    "trace_id", "space", "address", "requested_bytes", "born_sequence", "died_sequence", "born_ns",
+    "died_ns", "stack_id", "allocated_bytes", "class", "layer", "phase", "operator", "died_phase",
+    "stack_class",
+]
+[columns]
+layer = "innermost module in the call stack; NULL without one"
+phase = """phase of the allocation: as stated by the source, else by its call stack, else that of
+    the events around it"""
+operator = "innermost operator in the call stack; NULL without one"
+died_phase = "phase of the release, or zero_grad; NULL when unknown, or if it is live at the end"
+stack_class = "class inferred from call stack and lifetime; NULL without evidence"
 */
 WITH
 born AS (

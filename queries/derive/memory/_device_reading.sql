@@ -6,25 +6,16 @@ source   = """allocators whose held bytes are known: the last value before a rea
 grain    = "reading of a device"
 needs    = ["memory_device"]
 optional = ["memory_running", "memory_space", "memory_total"]
-[columns.trace_id]
-doc = "the trace"
-[columns.device_id]
-doc = "device"
-[columns.timestamp_ns]
-unit = "ns"
-doc = "time of the reading; NULL when unknown"
-[columns.used_bytes]
-unit = "byte"
-doc = "bytes in use on the device, by all processes"
-[columns.total_bytes]
-unit = "byte"
-doc = "capacity of the device; NULL when unknown"
-[columns.reserved_bytes]
-unit = "byte"
-doc = "bytes that allocators of this trace held then; NULL when unknown"
-[columns.untracked_bytes]
-unit = "byte"
-doc = "bytes in use less these; NULL when unknown"
+returns = [
+    "trace_id", "device_id", "timestamp_ns", "used_bytes", "total_bytes", "reserved_bytes",
+    "untracked_bytes",
+]
+[columns]
+timestamp_ns = "time of the reading; NULL when unknown"
+used_bytes = "bytes in use on the device, by all processes"
+total_bytes = "capacity of the device; NULL when unknown"
+reserved_bytes = "bytes that allocators of this trace held then; NULL when unknown"
+untracked_bytes = "bytes in use less these; NULL when unknown"
 */
 WITH
 held AS (

@@ -5,26 +5,16 @@ source   = """the first iteration is left out if there are three or more: it all
     optimizer state, which stay"""
 grain    = "iteration, class, layer, operator and call stack, per memory space"
 needs    = ["memory_iteration", "allocation"]
-[columns.trace_id]
-doc = "the trace"
-[columns.space]
-doc = "key of the memory space"
-[columns.iteration]
-doc = "number of the iteration"
-[columns.class]
-doc = "class of the bytes"
-[columns.layer]
-doc = "layer; NULL when unknown"
-[columns.operator]
-doc = "operator; NULL when unknown"
-[columns.stack_id]
-doc = "call stack; NULL without one"
-[columns.bytes]
-unit = "byte"
-doc = "live bytes, as requested"
-[columns.largest_bytes]
-unit = "byte"
-doc = "largest of the allocations"
+returns = [
+    "trace_id", "space", "iteration", "class", "layer", "operator", "stack_id", "bytes",
+    "largest_bytes",
+]
+[columns]
+iteration = "number of the iteration"
+class = "class of the bytes"
+stack_id = "call stack; NULL without one"
+bytes = {unit = "byte", doc = "live bytes, as requested"}
+largest_bytes = "largest of the allocations"
 */
 WITH
 counted AS (

@@ -5,37 +5,23 @@ source   = "spaces whose peak is at least a tenth of the highest peak of the tra
 grain    = "memory space"
 needs    = ["peak_memory", "memory_space"]
 optional = ["allocation", "_memory_phase"]
-[columns.trace_id]
-doc = "the trace"
-[columns.space]
-doc = "key of the memory space"
-[columns.process_id]
-doc = "key of the process; NULL when unknown"
-[columns.device_id]
-doc = "device; NULL for host memory"
-[columns.allocator]
-doc = "as memory_event.allocator"
-[columns.label]
-doc = "beginning of a sentence about the space; empty if the trace has one space"
-[columns.peak_bytes]
-unit = "byte"
-doc = "live bytes at the peak, as requested"
-[columns.peak_sequence]
-doc = "event after which the peak is reached; -1 if the bytes before the recording are the peak"
-[columns.peak_reserved_bytes]
-unit = "byte"
-doc = """most bytes that the allocator held; NULL when unknown, or below the live bytes, because
-    events of segments are missing"""
-[columns.peak_phase]
-doc = "phase of training at the peak; NULL when unknown"
-[columns.peak_during]
-doc = "end of a phrase that names the phase at the peak; empty when unknown"
-[columns.has_backward]
-doc = "true if a backward pass was recorded"
-[columns.has_optimizer]
-doc = "true if an optimizer step was recorded"
-[columns.why_unknown]
-doc = "why classes are unknown; NULL if they can be known"
+returns = [
+    "trace_id", "space", "process_id", "device_id", "allocator", "label", "peak_bytes",
+    "peak_sequence", "peak_reserved_bytes", "peak_phase", "peak_during", "has_backward",
+    "has_optimizer", "why_unknown",
+]
+[columns]
+label = "beginning of a sentence about the space; empty if the trace has one space"
+peak_bytes = "live bytes at the peak, as requested"
+peak_sequence = """event after which the peak is reached; -1 if the bytes before the recording are
+    the peak"""
+peak_reserved_bytes = """most bytes that the allocator held; NULL when unknown, or below the live
+    bytes, because events of segments are missing"""
+peak_phase = "phase of training at the peak; NULL when unknown"
+peak_during = "end of a phrase that names the phase at the peak; empty when unknown"
+has_backward = "true if a backward pass was recorded"
+has_optimizer = "true if an optimizer step was recorded"
+why_unknown = "why classes are unknown; NULL if they can be known"
 */
 WITH
 judged AS (

@@ -6,36 +6,18 @@ source   = """a release without an allocation ends a lifetime that began before 
 grain    = "allocation"
 needs    = ["_memory_change"]
 optional = ["memory_block"]
-[columns.trace_id]
-doc = "the trace"
-[columns.space]
-doc = "key of the memory space"
-[columns.address]
-doc = "address"
-[columns.requested_bytes]
-unit = "byte"
-doc = "requested size"
-[columns.born_sequence]
-doc = "event of the allocation; NULL if it is older than the recording"
-[columns.died_sequence]
-doc = "event that ended it; NULL if it is live at the end"
-[columns.born_ns]
-unit = "ns"
-doc = "time of the allocation; NULL when unknown"
-[columns.died_ns]
-unit = "ns"
-doc = "time of the release; NULL when unknown, or if it is live at the end"
-[columns.died_stack_id]
-doc = "call stack of the release; NULL without one"
-[columns.stack_id]
-doc = "call stack; NULL without one"
-[columns.class]
-doc = "class as stated by the source"
-[columns.phase]
-doc = "phase as stated by the source"
-[columns.allocated_bytes]
-unit = "byte"
-doc = "size after rounding of a block of the final snapshot; NULL otherwise"
+returns = [
+    "trace_id", "space", "address", "requested_bytes", "born_sequence", "died_sequence", "born_ns",
+    "died_ns", "died_stack_id", "stack_id", "class", "phase", "allocated_bytes",
+]
+[columns]
+requested_bytes = "requested size"
+born_sequence = "event of the allocation; NULL if it is older than the recording"
+died_sequence = "event that ended it; NULL if it is live at the end"
+born_ns = "time of the allocation; NULL when unknown"
+died_ns = "time of the release; NULL when unknown, or if it is live at the end"
+died_stack_id = "call stack of the release; NULL without one"
+allocated_bytes = "size after rounding of a block of the final snapshot; NULL otherwise"
 */
 WITH block AS (
     SELECT trace_id, hash(trace_id, process_id, device_id, 'torch', NULL::VARCHAR) AS space,

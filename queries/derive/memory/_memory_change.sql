@@ -5,40 +5,25 @@ source   = """a release, or an allocation at an address that is still in use, en
     before it at the address"""
 grain    = "allocation or release"
 needs    = ["memory_event"]
-[columns.trace_id]
-doc = "the trace"
-[columns.space]
-doc = "key of the memory space"
-[columns.sequence]
-doc = "position of the event"
-[columns.timestamp_ns]
-unit = "ns"
-doc = "time, trace clock; NULL if the file has no times"
-[columns.is_allocation]
-doc = "true for an allocation, false for a release"
-[columns.address]
-doc = "address"
-[columns.bytes]
-unit = "byte"
-doc = "requested size"
-[columns.next_sequence]
-doc = "next event at the address; NULL for the last one"
-[columns.next_ns]
-unit = "ns"
-doc = "time of the next event at the address"
-[columns.next_stack_id]
-doc = "call stack of the next event at the address; NULL without one"
-[columns.ends_recorded]
-doc = "true if it ends a recorded allocation"
-[columns.ended_bytes]
-unit = "byte"
-doc = "bytes that it releases"
-[columns.stack_id]
-doc = "call stack; NULL without one"
-[columns.class]
-doc = "class as stated by the source"
-[columns.phase]
-doc = "phase as stated by the source"
+returns = [
+    "trace_id", "space", "sequence", "timestamp_ns", "is_allocation", "address", "bytes",
+    "next_sequence", "next_ns", "next_stack_id", "ends_recorded", "ended_bytes", "stack_id",
+    "class", "phase",
+]
+[columns]
+space = "key of the memory space"
+sequence = "position of the event"
+is_allocation = "true for an allocation, false for a release"
+address = "address"
+bytes = {unit = "byte", doc = "requested size"}
+next_sequence = "next event at the address; NULL for the last one"
+next_ns = "time of the next event at the address"
+next_stack_id = "call stack of the next event at the address; NULL without one"
+ends_recorded = "true if it ends a recorded allocation"
+ended_bytes = "bytes that it releases"
+stack_id = "call stack; NULL without one"
+class = "class as stated by the source"
+phase = "phase as stated by the source"
 */
 WITH event AS (
     SELECT trace_id, hash(trace_id, process_id, device_id, allocator, memory_kind) AS space,

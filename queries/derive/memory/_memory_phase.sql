@@ -6,18 +6,12 @@ source   = """phase of each event as stated by the source, else by its call stac
 grain    = "stretch of consecutive events of one phase"
 needs    = ["_memory_change"]
 optional = ["_stack_trait"]
-[columns.trace_id]
-doc = "the trace"
-[columns.space]
-doc = "key of the memory space"
-[columns.run]
-doc = "number of the stretch, from 1"
-[columns.phase]
-doc = "setup, forward, backward, optimizer, other"
-[columns.first_sequence]
-doc = "first event"
-[columns.end_sequence]
-doc = "last event with a known phase"
+returns = ["trace_id", "space", "run", "phase", "first_sequence", "end_sequence"]
+[columns]
+run = "number of the stretch, from 1"
+phase = "setup, forward, backward, optimizer, other"
+first_sequence = "first event"
+end_sequence = "last event with a known phase"
 */
 WITH
 known AS (

@@ -5,16 +5,9 @@ source   = """sizes: each weight gradient has one weight, and an optimizer keeps
     states for each weight, up to two; what the optimizer releases is its state"""
 grain    = "allocation older than the recording, with a class"
 needs    = ["_allocation_evidence"]
-[columns.trace_id]
-doc = "the trace"
-[columns.space]
-doc = "key of the memory space"
-[columns.address]
-doc = "address"
-[columns.died_sequence]
-doc = "event that ended it; NULL if it is live at the end"
-[columns.class]
-doc = "weight, weight_gradient or optimizer_state"
+returns = ["trace_id", "space", "address", "died_sequence", "class"]
+[columns]
+class = "weight, weight_gradient or optimizer_state"
 */
 WITH
 -- Gradients that are live at the end; if all were released, those of the last backward.

@@ -7,18 +7,10 @@ source   = """events of segments, and segments of the final snapshot without eve
 grain    = "segment"
 needs    = ["memory_segment", "_judged_memory"]
 optional = ["allocation", "memory_event", "memory_running", "memory_space"]
-[columns.trace_id]
-doc = "the trace"
-[columns.space]
-doc = "key of the memory space"
-[columns.address]
-doc = "first address"
-[columns.bytes]
-unit = "byte"
-doc = "size"
-[columns.live_bytes]
-unit = "byte"
-doc = "bytes in live blocks, with rounding"
+returns = ["trace_id", "space", "address", "bytes", "live_bytes"]
+[columns]
+bytes = {unit = "byte", doc = "size"}
+live_bytes = "bytes in live blocks, with rounding"
 */
 WITH
 event AS (

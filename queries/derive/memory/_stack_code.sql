@@ -4,12 +4,10 @@ question = "Which Python code does a call stack come from?"
 source   = "the four innermost Python frames, without dispatching frames of torch.nn"
 grain    = "call stack with Python frames"
 needs    = ["memory_stack"]
-[columns.trace_id]
-doc = "the trace"
-[columns.stack_id]
-doc = "key of the stack"
-[columns.code]
-doc = "functions with file and line, outermost last"
+returns = ["trace_id", "stack_id", "code"]
+[columns]
+stack_id = "key of the stack"
+code = "functions with file and line, outermost last"
 */
 SELECT trace_id, stack_id,
     string_agg(

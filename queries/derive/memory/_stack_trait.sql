@@ -4,26 +4,20 @@ question = "In which phase of training does a call stack allocate or release?"
 source   = "names of functions and modules of PyTorch in the frames"
 grain    = "call stack"
 needs    = ["memory_stack"]
-[columns.trace_id]
-doc = "the trace"
-[columns.stack_id]
-doc = "key of the stack"
-[columns.phase]
-doc = "optimizer, recompute, backward, forward, setup; NULL if the frames show none"
-[columns.is_workspace]
-doc = "true for scratch memory of a library"
-[columns.is_communication]
-doc = "true for buffers of collectives"
-[columns.is_transfer]
-doc = "true for a tensor that a script copies to the device, outside of any module"
-[columns.is_gradient_seed]
-doc = "true for the gradient of the loss, which backward begins with"
-[columns.is_zero_grad]
-doc = "true for a release of gradients by `zero_grad`"
-[columns.operator]
-doc = "innermost operator of PyTorch"
-[columns.layer]
-doc = "innermost file and function of a module's forward; NULL outside of modules"
+returns = [
+    "trace_id", "stack_id", "phase", "is_workspace", "is_communication", "is_transfer",
+    "is_gradient_seed", "is_zero_grad", "operator", "layer",
+]
+[columns]
+stack_id = "key of the stack"
+phase = "optimizer, recompute, backward, forward, setup; NULL if the frames show none"
+is_workspace = "true for scratch memory of a library"
+is_communication = "true for buffers of collectives"
+is_transfer = "true for a tensor that a script copies to the device, outside of any module"
+is_gradient_seed = "true for the gradient of the loss, which backward begins with"
+is_zero_grad = "true for a release of gradients by `zero_grad`"
+operator = "innermost operator of PyTorch"
+layer = "innermost file and function of a module's forward; NULL outside of modules"
 */
 WITH
 -- A frame is repeated in many stacks: judge each once.

@@ -5,16 +5,11 @@ source   = "the last statement about the address while it is live counts"
 grain    = "allocation with such a statement"
 needs    = ["memory_event"]
 optional = ["_lifetime"]
-[columns.trace_id]
-doc = "the trace"
-[columns.space]
-doc = "key of the memory space"
-[columns.born_sequence]
-doc = "event of the allocation"
-[columns.class]
-doc = "class"
-[columns.layer]
-doc = "layer; NULL without one"
+returns = ["trace_id", "space", "born_sequence", "class", "layer"]
+[columns]
+born_sequence = "event of the allocation"
+class = "class"
+layer = "layer; NULL without one"
 */
 SELECT l.trace_id, l.space, l.born_sequence, arg_max(e.class, e.sequence) AS class,
     arg_max(e.layer, e.sequence) AS layer  -- the last one that is not NULL

@@ -7,63 +7,30 @@ grain    = "allocation"
 needs    = ["_allocation_evidence", "memory_space", "memory_event"]
 optional = ["_stated_class", "_older_class"]
 at_ingest = "memory_event"
-[columns.trace_id]
-doc = "the trace"
-[columns.space]
-doc = "key of the memory space"
-[columns.process_id]
-doc = "key of the process; NULL when unknown"
-[columns.device_id]
-doc = "device; NULL for host memory"
-[columns.stream_id]
-doc = "CUDA stream; NULL when unknown"
-[columns.allocator]
-doc = "as memory_event.allocator"
-[columns.memory_kind]
-doc = "as memory_event.memory_kind"
-[columns.address]
-doc = "address; NULL for bytes of which none is known"
-[columns.requested_bytes]
-unit = "byte"
-doc = "requested size"
-[columns.allocated_bytes]
-unit = "byte"
-doc = """size after rounding: as recorded; for PyTorch's allocator the next multiple of 512 bytes,
-    the least that it takes"""
-[columns.born_sequence]
-doc = "event of the allocation; NULL if it is older than the recording"
-[columns.died_sequence]
-doc = "event that ended it; NULL if it is live at the end"
-[columns.born_ns]
-unit = "ns"
-doc = "time of the allocation; NULL when unknown"
-[columns.died_ns]
-unit = "ns"
-doc = "time of the release; NULL when unknown, or if it is live at the end"
-[columns.iteration]
-doc = "recorded iteration, from 0; NULL when unknown or before the first"
-[columns.phase]
-doc = "setup, forward, backward, recompute, optimizer, other; NULL when unknown"
-[columns.layer]
-doc = "layer; NULL when unknown"
-[columns.class]
-doc = """weight, weight_gradient, feature_map, activation_gradient, workspace, temporary,
+returns = [
+    "trace_id", "space", "process_id", "device_id", "stream_id", "allocator", "memory_kind",
+    "address", "requested_bytes", "allocated_bytes", "born_sequence", "died_sequence", "born_ns",
+    "died_ns", "iteration", "phase", "layer", "class", "group_name", "recomputed", "operator",
+    "dtype", "shape", "stack_id", "evidence",
+]
+[columns]
+stream_id = "CUDA stream; NULL when unknown"
+address = "address; NULL for bytes of which none is known"
+allocated_bytes = """size after rounding: as recorded; for PyTorch's allocator the next multiple of
+    512 bytes, the least that it takes"""
+iteration = "recorded iteration, from 0; NULL when unknown or before the first"
+phase = "setup, forward, backward, recompute, optimizer, other; NULL when unknown"
+layer = "layer; NULL when unknown"
+class = """weight, weight_gradient, feature_map, activation_gradient, workspace, temporary,
     optimizer_state, optimizer_temporary, buffer, input, communication, unknown"""
-[columns.group_name]
-doc = "weights, weight gradients, feature maps, workspace, dynamic, unknown, untracked"
-[columns.recomputed]
-doc = "true if it was made again during backward (checkpointing)"
-[columns.operator]
-doc = "operator; NULL when unknown"
-[columns.dtype]
-doc = "data type; NULL when unknown"
-[columns.shape]
-doc = "shape; NULL when unknown"
-[columns.stack_id]
-doc = "call stack of the allocation; NULL without one"
-[columns.evidence]
-doc = """collector (the framework states the class), stack (inferred from call stacks, lifetimes and
-    sizes), none"""
+group_name = "weights, weight gradients, feature maps, workspace, dynamic, unknown, untracked"
+recomputed = "true if it was made again during backward (checkpointing)"
+operator = "operator; NULL when unknown"
+dtype = "data type; NULL when unknown"
+shape = "shape; NULL when unknown"
+stack_id = "call stack of the allocation; NULL without one"
+evidence = """collector (the framework states the class), stack (inferred from call stacks,
+    lifetimes and sizes), none"""
 [advice]
 missing = "needs allocations; {memory}"
 */

@@ -6,16 +6,11 @@ source   = """stated by the source; in a snapshot of PyTorch the end of each str
 grain    = "iteration, per memory space"
 needs    = ["memory_event"]
 optional = ["_memory_phase"]
-[columns.trace_id]
-doc = "the trace"
-[columns.space]
-doc = "key of the memory space"
-[columns.iteration]
-doc = "number of the iteration, from 0"
-[columns.end_sequence]
-doc = "last event of the iteration"
-[columns.method]
-doc = "stated or optimizer"
+returns = ["trace_id", "space", "iteration", "end_sequence", "method"]
+[columns]
+iteration = "number of the iteration, from 0"
+end_sequence = "last event of the iteration"
+method = "stated or optimizer"
 [advice]
 missing = """
 needs iterations in a memory history; record several of them, with the optimizer step, by

@@ -5,21 +5,11 @@ grain    = "allocation, release, or change of what the allocator holds"
 needs    = ["memory_event", "memory_space"]
 optional = ["_memory_change", "memory_total"]
 at_ingest = "memory_event"
-[columns.trace_id]
-doc = "the trace"
-[columns.space]
-doc = "key of the memory space"
-[columns.sequence]
-doc = "position of the event"
-[columns.timestamp_ns]
-unit = "ns"
-doc = "time, trace clock; NULL if the file has no times"
-[columns.requested_bytes]
-unit = "byte"
-doc = "live bytes after the event, as requested"
-[columns.reserved_bytes]
-unit = "byte"
-doc = "bytes that the allocator holds after the event; NULL when unknown"
+returns = ["trace_id", "space", "sequence", "timestamp_ns", "requested_bytes", "reserved_bytes"]
+[columns]
+sequence = "position of the event"
+requested_bytes = "live bytes after the event, as requested"
+reserved_bytes = "bytes that the allocator holds after the event; NULL when unknown"
 [advice]
 missing = "needs allocations; {memory}"
 */

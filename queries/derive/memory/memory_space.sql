@@ -6,31 +6,17 @@ source   = """bytes before the first event: stated by the source; else its state
 grain    = "process, device, allocator and kind of memory"
 needs    = ["memory_event"]
 optional = ["_memory_change", "_lifetime", "memory_total"]
-[columns.trace_id]
-doc = "the trace"
-[columns.space]
-doc = "key of the memory space"
-[columns.process_id]
-doc = "key of the process; NULL when unknown"
-[columns.device_id]
-doc = "device; NULL for host memory"
-[columns.allocator]
-doc = "as memory_event.allocator"
-[columns.memory_kind]
-doc = "as memory_event.memory_kind"
-[columns.start_requested_bytes]
-unit = "byte"
-doc = "live bytes before the first event, as requested"
-[columns.start_reserved_bytes]
-unit = "byte"
-doc = "bytes that the allocator held before the first event; NULL when unknown"
-[columns.unexplained_bytes]
-unit = "byte"
-doc = "live bytes before the first event of which no address is known"
-[columns.allocations]
-doc = "recorded allocations"
-[columns.unmatched_frees]
-doc = "releases of memory whose allocation was not recorded"
+returns = [
+    "trace_id", "space", "process_id", "device_id", "allocator", "memory_kind",
+    "start_requested_bytes", "start_reserved_bytes", "unexplained_bytes", "allocations",
+    "unmatched_frees",
+]
+[columns]
+start_requested_bytes = "live bytes before the first event, as requested"
+start_reserved_bytes = "bytes that the allocator held before the first event; NULL when unknown"
+unexplained_bytes = "live bytes before the first event of which no address is known"
+allocations = "recorded allocations"
+unmatched_frees = "releases of memory whose allocation was not recorded"
 */
 WITH
 named AS (

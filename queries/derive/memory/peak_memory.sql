@@ -5,27 +5,18 @@ source   = "first of equal peaks"
 grain    = "memory space"
 needs    = ["memory_running"]
 optional = ["memory_space"]
-[columns.trace_id]
-doc = "the trace"
-[columns.space]
-doc = "key of the memory space"
-[columns.requested_bytes]
-unit = "byte"
-doc = "live bytes at the peak"
-[columns.sequence]
-doc = "event after which the peak is reached; NULL if the bytes before the recording are the peak"
-[columns.timestamp_ns]
-unit = "ns"
-doc = "time of that event; NULL if the file has no times"
-[columns.reserved_bytes]
-unit = "byte"
-doc = "most bytes that the allocator held, at any time; NULL when unknown"
-[columns.end_requested_bytes]
-unit = "byte"
-doc = "live bytes after the last event"
-[columns.end_reserved_bytes]
-unit = "byte"
-doc = "bytes that the allocator held after the last event; NULL when unknown"
+returns = [
+    "trace_id", "space", "requested_bytes", "sequence", "timestamp_ns", "reserved_bytes",
+    "end_requested_bytes", "end_reserved_bytes",
+]
+[columns]
+requested_bytes = "live bytes at the peak"
+sequence = """event after which the peak is reached; NULL if the bytes before the recording are the
+    peak"""
+timestamp_ns = "time of that event; NULL if the file has no times"
+reserved_bytes = "most bytes that the allocator held, at any time; NULL when unknown"
+end_requested_bytes = "live bytes after the last event"
+end_reserved_bytes = "bytes that the allocator held after the last event; NULL when unknown"
 [advice]
 missing = "needs allocations; {memory}"
 */

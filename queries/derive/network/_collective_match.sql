@@ -5,40 +5,13 @@ source   = """the k-th of each rank in a communicator; where a rank began earlie
     by up to three to overlap in UTC"""
 grain    = "collective of a rank of a job with several ranks in the communicator"
 needs    = ["_rank_collective"]
-[columns.job]
-doc = "the job"
-[columns.communicator]
-doc = "process group or stream"
-[columns.sequence]
-doc = "number of the collective, as the lowest rank of the communicator counts"
-[columns.rank]
-doc = "the rank"
-[columns.kind]
-doc = "kind of collective"
-[columns.is_synchronizing]
-doc = "true if no rank can end before all have begun"
-[columns.bytes]
-unit = "byte"
-doc = "bytes of the collective; NULL when unknown"
-[columns.source]
-doc = "kernel, gloo or nvtx"
-[columns.trace_id]
-doc = "the trace"
-[columns.collective_id]
-doc = "the collective in its trace"
-[columns.start_ns]
-unit = "ns"
-doc = "start, clock of the trace"
-[columns.end_ns]
-unit = "ns"
-doc = "end, clock of the trace"
-[columns.utc_start_ns]
-unit = "ns"
-doc = "UTC epoch time of trace time 0; NULL when unknown"
-[columns.host]
-doc = "name of the host; NULL when unknown"
-[columns.mismatch]
-doc = "why the ranks do not agree; NULL for a matched collective"
+returns = [
+    "job", "communicator", "sequence", "rank", "kind", "is_synchronizing", "bytes", "source",
+    "trace_id", "collective_id", "start_ns", "end_ns", "utc_start_ns", "host", "mismatch",
+]
+[columns]
+sequence = "number of the collective, as the lowest rank of the communicator counts"
+mismatch = "why the ranks do not agree; NULL for a matched collective"
 */
 WITH
 shared AS (

@@ -5,18 +5,13 @@ source   = """a bucket starts when it is ready and the one before is done, so th
     the latest of: a bucket is ready, and it and all later ones are reduced without a pause"""
 grain    = "trace, scheme and bucket"
 needs    = ["_dp_layer", "_dp_run"]
-[columns.trace_id]
-doc = "the trace or layer list"
-[columns.scheme]
-doc = "ddp or serial"
-[columns.start_s]
-unit = "s"
-doc = "time of the iteration without communication that comes before and after"
-[columns.all_reduces]
-doc = "all-reduces after it"
-[columns.bytes]
-unit = "byte"
-doc = "their bytes"
+returns = ["trace_id", "scheme", "start_s", "all_reduces", "bytes"]
+[columns]
+scheme = "ddp or serial"
+start_s = {unit = "s", doc = """time of the iteration without communication that comes before and
+    after"""}
+all_reduces = "all-reduces after it"
+bytes = {unit = "byte", doc = "their bytes"}
 */
 WITH bucket AS (
     SELECT trace_id, bucket, max(ready_s) AS ready_s, sum(gradient_bytes) AS size

@@ -4,26 +4,15 @@ question = "When is the gradient of each layer ready, and which bucket does it t
 source   = "ready: backward time of the layer and of all later ones; buckets as PyTorch fills them"
 grain    = "layer with a gradient"
 needs    = ["layer_cost", "_dp_setting"]
-[columns.trace_id]
-doc = "the trace or layer list"
-[columns.number]
-doc = "number in the order of the forward pass, from 1"
-[columns.gradient_bytes]
-unit = "byte"
-doc = "bytes of the gradient"
-[columns.up_to_bytes]
-unit = "byte"
-doc = "bytes of the gradients of this and all earlier layers"
-[columns.ready_s]
-unit = "s"
-doc = "time from the start of the backward pass to the gradient"
-[columns.after_s]
-unit = "s"
-doc = "forward time of this and all later layers"
-[columns.slices]
-doc = "equal slices of p3"
-[columns.bucket]
-doc = "number of the bucket, from 1"
+[columns]
+trace_id = "the trace or layer list"
+number = "number in the order of the forward pass, from 1"
+gradient_bytes = "bytes of the gradient"
+up_to_bytes = "bytes of the gradients of this and all earlier layers"
+ready_s = {unit = "s", doc = "time from the start of the backward pass to the gradient"}
+after_s = {unit = "s", doc = "forward time of this and all later layers"}
+slices = "equal slices of p3"
+bucket = "number of the bucket, from 1"
 */
 WITH RECURSIVE
 timed AS (

@@ -5,18 +5,13 @@ source   = "parameters, else the benchmark of the job, else an ideal link"
 grain    = "trace or layer list"
 needs    = ["layer_cost", "_dp_setting"]
 optional = ["job_link"]
-[columns.trace_id]
-doc = "the trace or layer list"
-[columns.link_efficiency]
-doc = "usable share of the bandwidth"
-[columns.host_byte_s]
-unit = "s"
-doc = "time of the host per byte of gradients; 0: no limit"
-[columns.all_reduce_s]
-unit = "s"
-doc = "duration of an all-reduce of few bytes; NULL: 2 (N − 1) latencies"
-[columns.evidence]
-doc = "job.json if the benchmark of the job is used; NULL otherwise"
+[columns]
+trace_id = "the trace or layer list"
+link_efficiency = "usable share of the bandwidth"
+host_byte_s = {unit = "s", doc = "time of the host per byte of gradients; 0: no limit"}
+all_reduce_s = {unit = "s", doc = """duration of an all-reduce of few bytes; NULL: 2 (N − 1)
+    latencies"""}
+evidence = "job.json if the benchmark of the job is used; NULL otherwise"
 */
 SELECT c.trace_id, coalesce(s.link_efficiency, l.link_efficiency, 1) AS link_efficiency,
     coalesce(s.host_byte_s, 1 / l.host_bytes_per_s, 0) AS host_byte_s,

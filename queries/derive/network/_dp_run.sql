@@ -8,32 +8,18 @@ missing = """
 needs a trace of one worker with layers.json (tbd-trace collect without --ranks), or a file
 --set layers=FILE.csv with the columns name, fwd_s, bwd_s and grad_bytes; the layers of a rank wait
 for the others"""
-[columns.trace_id]
-doc = "the trace or layer list"
-[columns.forward_s]
-unit = "s"
-doc = "forward time of all layers"
-[columns.backward_s]
-unit = "s"
-doc = "backward time of all layers"
-[columns.rest_s]
-unit = "s"
-doc = "optimizer and rest of the iteration"
-[columns.alone_s]
-unit = "s"
-doc = "iteration of one worker"
-[columns.gradient_bytes]
-unit = "byte"
-doc = "bytes of all gradients"
-[columns.shortest]
-doc = """5th percentile of the iterations ÷ their median; 1 with fewer than 10 iterations, whose
-    percentiles are little more than the extremes"""
-[columns.longest]
-doc = "95th percentile of the iterations ÷ their median; 1 with fewer than 10"
-[columns.band]
-doc = "what the columns low and high contain"
-[columns.evidence]
-doc = "origin of the times and bytes"
+[columns]
+trace_id = "the trace or layer list"
+forward_s = {unit = "s", doc = "forward time of all layers"}
+backward_s = {unit = "s", doc = "backward time of all layers"}
+rest_s = {unit = "s", doc = "optimizer and rest of the iteration"}
+alone_s = {unit = "s", doc = "iteration of one worker"}
+gradient_bytes = "bytes of all gradients"
+shortest = """5th percentile of the iterations ÷ their median; 1 with fewer than 10 iterations,
+    whose percentiles are little more than the extremes"""
+longest = "95th percentile of the iterations ÷ their median; 1 with fewer than 10"
+band = "what the columns low and high contain"
+evidence = "origin of the times and bytes"
 */
 SELECT c.trace_id, sum(c.forward_s) AS forward_s, sum(c.backward_s) AS backward_s,
     any_value(s.optimizer_s) + coalesce(any_value(s.tail_s), greatest(0, any_value(c.iteration_s)

@@ -58,38 +58,19 @@ doc = "numbers of workers, separated by commas"
 default = "2,4,8,16"
 items = "integer"
 minimum = 1
-[columns.link_efficiency]
-doc = "usable share of the bandwidth; NULL: as measured"
-[columns.uncertainty]
-doc = "its relative uncertainty"
-[columns.host_byte_s]
-unit = "s"
-doc = "time of a host per byte of gradients; NULL: as measured"
-[columns.latency_s]
-unit = "s"
-doc = "latency of a message"
-[columns.all_reduce_s]
-unit = "s"
-doc = "duration of an all-reduce of few bytes; NULL: as measured"
-[columns.optimizer_s]
-unit = "s"
-doc = "time of the optimizer"
-[columns.tail_s]
-unit = "s"
-doc = "rest of an iteration; NULL: as measured"
-[columns.first_bucket_bytes]
-unit = "byte"
-doc = "bytes that close the first bucket"
-[columns.bucket_bytes]
-unit = "byte"
-doc = "bytes that close each later bucket"
-[columns.slice_bytes]
-unit = "byte"
-doc = "largest slice of p3"
-[columns.schemes]
-doc = "schemes that are asked for"
-[columns.workers]
-doc = "numbers of workers"
+[columns]
+link_efficiency = "usable share of the bandwidth; NULL: as measured"
+uncertainty = "its relative uncertainty"
+host_byte_s = {unit = "s", doc = "time of a host per byte of gradients; NULL: as measured"}
+latency_s = {unit = "s", doc = "latency of a message"}
+all_reduce_s = {unit = "s", doc = "duration of an all-reduce of few bytes; NULL: as measured"}
+optimizer_s = {unit = "s", doc = "time of the optimizer"}
+tail_s = {unit = "s", doc = "rest of an iteration; NULL: as measured"}
+first_bucket_bytes = "bytes that close the first bucket"
+bucket_bytes = "bytes that close each later bucket"
+slice_bytes = "largest slice of p3"
+schemes = "schemes that are asked for"
+workers = "numbers of workers"
 */
 SELECT nullif(coalesce(getvariable('link_efficiency'), 0.0)::DOUBLE, 0) AS link_efficiency,
     coalesce(getvariable('uncertainty_pct'), 5.0)::DOUBLE / 100 AS uncertainty,

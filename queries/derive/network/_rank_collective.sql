@@ -4,40 +4,22 @@ question = "Which is the k-th collective of each rank in each communicator?"
 source   = """recorded sequence numbers where all are known and unique; else the order of time"""
 grain    = "collective of a rank of a job"
 needs    = ["job_member", "collective", "trace"]
-[columns.job]
-doc = "the job"
-[columns.communicator]
-doc = "process group or stream"
-[columns.rank]
-doc = "the rank"
-[columns.position]
-doc = "number in the communicator"
-[columns.is_recorded]
-doc = "true if the profile records the numbers"
-[columns.kind]
-doc = "kind of collective"
-[columns.is_synchronizing]
-doc = "true if no rank can end before all have begun"
-[columns.bytes]
-unit = "byte"
-doc = "bytes of the collective; NULL when unknown"
-[columns.source]
-doc = "kernel, gloo or nvtx"
-[columns.trace_id]
-doc = "the trace"
-[columns.collective_id]
-doc = "the collective in its trace"
-[columns.start_ns]
-unit = "ns"
-doc = "start, clock of the trace"
-[columns.end_ns]
-unit = "ns"
-doc = "end, clock of the trace"
-[columns.utc_start_ns]
-unit = "ns"
-doc = "UTC epoch time of trace time 0; NULL when unknown"
-[columns.host]
-doc = "name of the host; NULL when unknown"
+returns = [
+    "job", "communicator", "rank", "position", "is_recorded", "kind", "is_synchronizing", "bytes",
+    "source", "trace_id", "collective_id", "start_ns", "end_ns", "utc_start_ns", "host",
+]
+[columns]
+job = "the job"
+communicator = "process group or stream"
+rank = "the rank"
+position = "number in the communicator"
+is_recorded = "true if the profile records the numbers"
+kind = "kind of collective"
+is_synchronizing = "true if no rank can end before all have begun"
+bytes = {unit = "byte", doc = "bytes of the collective; NULL when unknown"}
+collective_id = "the collective in its trace"
+start_ns = "start, clock of the trace"
+end_ns = "end, clock of the trace"
 */
 WITH of_rank AS (
     SELECT m.job, c.communicator, m.rank, c.sequence, c.kind,

@@ -5,24 +5,13 @@ source   = """steps in the analysis window of every rank, matched by the label o
     where labels differ from each other, else by its number"""
 grain    = "step of a rank of a job in which ranks wait for each other"
 needs    = ["matched_collective", "collective", "host_window", "iteration"]
-[columns.job]
-doc = "the job"
-[columns.rank]
-doc = "the rank"
-[columns.trace_id]
-doc = "the trace"
-[columns.process_id]
-doc = "key of the process with most collectives of the rank; -1 when unknown"
-[columns.device_id]
-doc = "device with most of its communication kernels, -1 when unknown; NULL for gloo"
-[columns.iteration]
-doc = "as iteration.iteration"
-[columns.start_ns]
-unit = "ns"
-doc = "start of the period of the iteration"
-[columns.end_ns]
-unit = "ns"
-doc = "end of the period of the iteration"
+returns = ["job", "rank", "trace_id", "process_id", "device_id", "iteration", "start_ns", "end_ns"]
+[columns]
+process_id = "key of the process with most collectives of the rank; -1 when unknown"
+device_id = "device with most of its communication kernels, -1 when unknown; NULL for gloo"
+iteration = "as iteration.iteration"
+start_ns = "start of the period of the iteration"
+end_ns = "end of the period of the iteration"
 */
 WITH
 -- A rank that uses NCCL is compared by its GPU, even if it synchronizes over gloo, too.

@@ -7,17 +7,11 @@ source   = """on a GPU: waits for a rank while no compute kernel runs, and idle 
 grain    = "cause of a rank, and rank that it waits for"
 needs    = ["_rank_step", "matched_collective", "collective"]
 optional = ["gpu_op", "kernel_class", "input_wait", "host_cause_interval", "_host_operator"]
-[columns.job]
-doc = "the job"
-[columns.rank]
-doc = "the rank"
-[columns.cause]
-doc = "straggler, input or host"
-[columns.last_rank]
-doc = "the rank that it waits for; NULL for other causes"
-[columns.ns]
-unit = "ns"
-doc = "time in the compared steps"
+returns = ["job", "rank", "cause", "last_rank", "ns"]
+[columns]
+cause = "straggler, input or host"
+last_rank = "the rank that it waits for; NULL for other causes"
+ns = {unit = "ns", doc = "time in the compared steps"}
 */
 WITH
 place AS (SELECT DISTINCT job, rank, trace_id, process_id, device_id FROM _rank_step),

@@ -5,21 +5,13 @@ grain    = """item of work of a rank: kernels of one name, grid and block; copie
     without a GPU, operators of one name and one size of inputs"""
 needs    = ["_rank_step"]
 optional = ["window_op", "kernel", "kernel_class", "_host_operator"]
-[columns.job]
-doc = "the job"
-[columns.rank]
-doc = "the rank"
-[columns.kind]
-doc = "kernels, copies, graphs or operators"
-[columns.work]
-doc = "name of the kernel, copy or operator"
-[columns.size]
-doc = "grid and block, bytes, or dimensions of the inputs; NULL when unknown"
-[columns.calls]
-doc = "number in the compared steps"
-[columns.ns]
-unit = "ns"
-doc = "sum of durations; of operators, without the operators inside"
+returns = ["job", "rank", "kind", "work", "size", "calls", "ns"]
+[columns]
+kind = "kernels, copies, graphs or operators"
+work = "name of the kernel, copy or operator"
+size = "grid and block, bytes, or dimensions of the inputs; NULL when unknown"
+calls = "number in the compared steps"
+ns = {unit = "ns", doc = "sum of durations; of operators, without the operators inside"}
 */
 SELECT s.job, s.rank,
     CASE o.op_kind WHEN 'kernel' THEN 'kernels' WHEN 'graph' THEN 'graphs' ELSE 'copies' END

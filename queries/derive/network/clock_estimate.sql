@@ -5,36 +5,25 @@ source   = """one file has one clock; UTC of the traces; ends of synchronizing c
     or from 30 collectives in 5 s on, a line through 60 medians (Theil-Sen)"""
 grain    = "rank of a job other than the lowest, and method"
 needs    = ["_collective_match"]
+returns = [
+    "job", "rank", "reference_rank", "method", "offset_ns", "drift_ppm", "reference_ns",
+    "uncertainty_ns", "collectives", "is_used", "contradiction",
+]
 [params.utc_uncertainty_ms]
 doc = "uncertainty of UTC between hosts, in milliseconds"
 default = 1.0
-[columns.job]
-doc = "the job"
-[columns.rank]
-doc = "the rank"
-[columns.reference_rank]
-doc = "lowest rank of the job with collectives"
-[columns.method]
-doc = "same file, UTC of one host, UTC, collective ends"
-[columns.offset_ns]
-unit = "ns"
-doc = "clock of the rank − clock of the reference rank, at reference_ns"
-[columns.drift_ppm]
-unit = "ppm"
-doc = "growth of the offset; NULL where it is not estimated"
-[columns.reference_ns]
-unit = "ns"
-doc = "time on the clock of the reference rank at which the offset holds"
-[columns.uncertainty_ns]
-unit = "ns"
-doc = """same file 1 us, UTC of one host 100 us, UTC by parameter; of collective ends the 95th
-    percentile of the residuals, at least 20 us on GPUs and 10 ms on hosts"""
-[columns.collectives]
-doc = "matched collectives behind an estimate from their ends; NULL for other methods"
-[columns.is_used]
-doc = "true for the estimate with the smallest uncertainty that the collectives do not contradict"
-[columns.contradiction]
-doc = "why an estimate is impossible; NULL otherwise"
+[columns]
+reference_rank = "lowest rank of the job with collectives"
+method = "same file, UTC of one host, UTC, collective ends"
+offset_ns = "clock of the rank − clock of the reference rank, at reference_ns"
+drift_ppm = {unit = "ppm", doc = "growth of the offset; NULL where it is not estimated"}
+reference_ns = "time on the clock of the reference rank at which the offset holds"
+uncertainty_ns = """same file 1 us, UTC of one host 100 us, UTC by parameter; of collective ends the
+    95th percentile of the residuals, at least 20 us on GPUs and 10 ms on hosts"""
+collectives = "matched collectives behind an estimate from their ends; NULL for other methods"
+is_used = """true for the estimate with the smallest uncertainty that the collectives do not
+    contradict"""
+contradiction = "why an estimate is impossible; NULL otherwise"
 */
 WITH
 lowest AS (

@@ -6,48 +6,31 @@ source   = """communication kernels by name, with what PyTorch records about the
 grain    = "collective operation of a rank"
 needs    = ["trace", "collectives", "element_types"]
 optional = ["gpu_op", "kernel_class", "op_launch", "collective_record", "annotation"]
-[columns.trace_id]
-doc = "the trace"
-[columns.collective_id]
-doc = "number, unique in the trace, in order of time"
-[columns.kind]
-doc = "all_reduce, all_gather, reduce_scatter, broadcast, …; NULL when unknown"
-[columns.is_synchronizing]
-doc = "true if no rank can end before all have begun; NULL when unknown"
-[columns.start_ns]
-unit = "ns"
-doc = "start on the GPU, or of the range on the host"
-[columns.end_ns]
-unit = "ns"
-doc = "end"
-[columns.issue_ns]
-unit = "ns"
-doc = "start of the launching call; NULL when unknown"
-[columns.process_id]
-doc = "key of the process; NULL when unknown"
-[columns.thread_id]
-doc = "thread of a range; NULL for kernels"
-[columns.device_id]
-doc = "device; NULL for ranges of the host"
-[columns.stream_id]
-doc = "CUDA stream; NULL for ranges of the host"
-[columns.communicator]
-doc = "process group and its ranks, or the stream by order of first use"
-[columns.group_size]
-doc = "ranks in the group; NULL when unknown"
-[columns.sequence]
-doc = "number in the process group as recorded; NULL when unknown"
-[columns.bytes]
-unit = "byte"
-doc = "larger one of input and output; NULL when unknown"
-[columns.dtype]
-doc = "type of the elements; NULL when unknown"
-[columns.name]
-doc = "kernel name, or text of the range"
-[columns.source]
-doc = "kernel, gloo or nvtx"
-[columns.bytes_evidence]
-doc = "kernel arguments, record_param_comms, input dimensions or range text; NULL without bytes"
+returns = [
+    "trace_id", "collective_id", "kind", "is_synchronizing", "start_ns", "end_ns", "issue_ns",
+    "process_id", "thread_id", "device_id", "stream_id", "communicator", "group_size", "sequence",
+    "bytes", "dtype", "name", "source", "bytes_evidence",
+]
+[columns]
+trace_id = "the trace"
+collective_id = "number, unique in the trace, in order of time"
+kind = "all_reduce, all_gather, reduce_scatter, broadcast, …; NULL when unknown"
+is_synchronizing = "true if no rank can end before all have begun; NULL when unknown"
+start_ns = "start on the GPU, or of the range on the host"
+end_ns = "end"
+issue_ns = "start of the launching call; NULL when unknown"
+thread_id = "thread of a range; NULL for kernels"
+device_id = "device; NULL for ranges of the host"
+stream_id = "CUDA stream; NULL for ranges of the host"
+communicator = "process group and its ranks, or the stream by order of first use"
+group_size = "ranks in the group; NULL when unknown"
+sequence = "number in the process group as recorded; NULL when unknown"
+bytes = {unit = "byte", doc = "larger one of input and output; NULL when unknown"}
+dtype = "type of the elements; NULL when unknown"
+name = "kernel name, or text of the range"
+source = "kernel, gloo or nvtx"
+bytes_evidence = """kernel arguments, record_param_comms, input dimensions or range text; NULL
+    without bytes"""
 [advice]
 missing = "needs collectives; {collectives}"
 */

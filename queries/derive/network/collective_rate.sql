@@ -6,56 +6,35 @@ source   = """bytes per time (algorithm bandwidth) and its multiple that a link 
 grain    = "kind, bytes, group size and basis, per job; per trace without a known rank"
 needs    = ["collective_time"]
 optional = ["link_test", "job_rank"]
+returns = [
+    "job", "trace_id", "kind", "bytes", "group_size", "group_evidence", "basis", "collectives",
+    "median_ns", "p5_ns", "p95_ns", "algbw_bytes_per_s", "busbw_bytes_per_s", "link_pct",
+    "link_bytes_per_s", "link_evidence", "uncertainty_ns",
+]
 [params.link_gbit]
 doc = """nominal bandwidth of the link of one rank in one direction, in Gbit/s; 0: the largest bus
     bandwidth in logs of nccl-tests: of the job, else of as many ranks without a job"""
 default = 0.0
-[columns.job]
-doc = "the job; NULL for a trace without a known rank"
-[columns.trace_id]
-doc = "the trace; NULL for a job"
-[columns.kind]
-doc = "all_reduce, all_gather, …; NULL when unknown"
-[columns.bytes]
-unit = "byte"
-doc = "bytes of each collective: the larger one of input and output; NULL when unknown"
-[columns.group_size]
-doc = "ranks in the group; NULL when unknown"
-[columns.group_evidence]
-doc = """recorded; world size or ranks present: of the job, where the group is not recorded; NULL
-    when unknown"""
-[columns.basis]
-doc = """transfer: last start to first end of all ranks present, if longer than the uncertainty of
-    their clocks; duration: on one rank, with its wait for the others"""
-[columns.collectives]
-doc = "collectives; with the basis duration, those of each rank"
-[columns.median_ns]
-unit = "ns"
-doc = "median time"
-[columns.p5_ns]
-unit = "ns"
-doc = "5th percentile of the time"
-[columns.p95_ns]
-unit = "ns"
-doc = "95th percentile of the time"
-[columns.algbw_bytes_per_s]
-unit = "byte/s"
-doc = "algorithm bandwidth: bytes ÷ median time; NULL if bytes are unknown"
-[columns.busbw_bytes_per_s]
-unit = "byte/s"
-doc = """bus bandwidth: algorithm bandwidth × factor of kind and group size; NULL if one of them is
-    unknown, and for kinds that nccl-tests does not define"""
-[columns.link_pct]
-unit = "%"
-doc = "bus bandwidth ÷ bandwidth of the link; NULL if one is unknown"
-[columns.link_bytes_per_s]
-unit = "byte/s"
-doc = "bandwidth of the link of one rank in one direction; NULL when unknown"
-[columns.link_evidence]
-doc = "link_gbit or nccl-tests; NULL when unknown"
-[columns.uncertainty_ns]
-unit = "ns"
-doc = "uncertainty of the clocks behind a transfer; NULL for durations"
+[columns]
+trace_id = "the trace; NULL for a job"
+bytes = {unit = "byte", doc = """bytes of each collective: the larger one of input and output; NULL
+    when unknown"""}
+group_evidence = """recorded; world size or ranks present: of the job, where the group is not
+    recorded; NULL when unknown"""
+collectives = "collectives; with the basis duration, those of each rank"
+median_ns = "median time"
+p5_ns = "5th percentile of the time"
+p95_ns = "95th percentile of the time"
+algbw_bytes_per_s = {unit = "byte/s", doc = """algorithm bandwidth: bytes ÷ median time; NULL if
+    bytes are unknown"""}
+busbw_bytes_per_s = {unit = "byte/s", doc = """bus bandwidth: algorithm bandwidth × factor of kind
+    and group size; NULL if one of them is unknown, and for kinds that nccl-tests does not
+    define"""}
+link_pct = "bus bandwidth ÷ bandwidth of the link; NULL if one is unknown"
+link_bytes_per_s = {unit = "byte/s", doc = """bandwidth of the link of one rank in one direction;
+    NULL when unknown"""}
+link_evidence = "link_gbit or nccl-tests; NULL when unknown"
+uncertainty_ns = "uncertainty of the clocks behind a transfer; NULL for durations"
 [advice]
 missing = "needs collectives; {collectives}"
 */

@@ -6,33 +6,23 @@ source   = """matched_collective: last start to first end, without the wait for 
 grain    = "matched collective of a job, or collective of a rank"
 needs    = ["collective", "collectives"]
 optional = ["job_member", "job_ranks", "matched_collective"]
-[columns.job]
-doc = "the job; NULL for a trace without a known rank"
-[columns.trace_id]
-doc = "the trace; of a matched collective, that of the lowest rank"
-[columns.collective_id]
-doc = "the collective in that trace"
-[columns.kind]
-doc = "all_reduce, all_gather, …; NULL when unknown"
-[columns.bytes]
-unit = "byte"
-doc = "bytes of the collective; NULL when unknown"
-[columns.group_size]
-doc = "ranks in the group; NULL when unknown"
-[columns.group_evidence]
-doc = "recorded, world size or ranks present; NULL when unknown"
-[columns.basis]
-doc = """transfer: last start to first end of all ranks present, if longer than the uncertainty of
+returns = [
+    "job", "trace_id", "collective_id", "kind", "bytes", "group_size", "group_evidence", "basis",
+    "time_ns", "bus_factor", "uncertainty_ns",
+]
+[columns]
+job = "the job; NULL for a trace without a known rank"
+trace_id = "the trace; of a matched collective, that of the lowest rank"
+collective_id = "the collective in that trace"
+kind = "all_reduce, all_gather, …; NULL when unknown"
+bytes = {unit = "byte", doc = "bytes of the collective; NULL when unknown"}
+group_evidence = "recorded, world size or ranks present; NULL when unknown"
+basis = """transfer: last start to first end of all ranks present, if longer than the uncertainty of
     their clocks; duration: on one rank, with its wait for the others"""
-[columns.time_ns]
-unit = "ns"
-doc = "the time"
-[columns.bus_factor]
-doc = """bus bandwidth ÷ bytes per time, as nccl-tests defines it; NULL for other kinds, and for
-    groups of one or unknown size"""
-[columns.uncertainty_ns]
-unit = "ns"
-doc = "uncertainty of the clocks behind a transfer; NULL for a duration"
+time_ns = "the time"
+bus_factor = """bus bandwidth ÷ bytes per time, as nccl-tests defines it; NULL for other kinds, and
+    for groups of one or unknown size"""
+uncertainty_ns = "uncertainty of the clocks behind a transfer; NULL for a duration"
 [advice]
 missing = "needs collectives; {collectives}"
 */

@@ -6,26 +6,20 @@ source   = """table job_rank; in a trace of several GPUs without a rank, each pr
 grain    = "rank of a job"
 needs    = ["trace"]
 optional = ["job_rank", "collective"]
-[columns.job]
-doc = "name of the job; without one, the folder of the trace, else its name"
-[columns.rank]
-doc = "rank"
-[columns.trace_id]
-doc = "the trace"
-[columns.process_id]
-doc = "key of the process of this rank; NULL if the whole trace is one rank"
-[columns.device_id]
-doc = "device of this rank; NULL if the whole trace is one rank"
-[columns.world_size]
-doc = "ranks of the job; NULL when unknown"
-[columns.backend]
-doc = "nccl, gloo or mpi; NULL when unknown"
-[columns.host]
-doc = "name of the host; NULL when unknown"
-[columns.evidence]
-doc = "origin of the rank: distributedInfo, file name, process and device"
-[columns.is_duplicate]
-doc = "true if several traces of the job have this rank; comparisons of ranks leave them out"
+returns = [
+    "job", "rank", "trace_id", "process_id", "device_id", "world_size", "backend", "host",
+    "evidence", "is_duplicate",
+]
+[columns]
+job = "name of the job; without one, the folder of the trace, else its name"
+rank = "rank"
+trace_id = "the trace"
+process_id = "key of the process of this rank; NULL if the whole trace is one rank"
+device_id = "device of this rank; NULL if the whole trace is one rank"
+backend = "nccl, gloo or mpi; NULL when unknown"
+evidence = "origin of the rank: distributedInfo, file name, process and device"
+is_duplicate = """true if several traces of the job have this rank; comparisons of ranks leave them
+    out"""
 [advice]
 missing = """needs traces of ranks; ingest them together with
 `tbd-trace ingest --job NAME DIRECTORY`"""

@@ -4,20 +4,17 @@ question = "Which ranks of each job have a trace, and which are missing?"
 grain    = "job"
 needs    = ["job_member"]
 optional = ["job_rank", "trace"]
-[columns.job]
-doc = "the job"
-[columns.world_size]
-doc = "ranks of the job; NULL when unknown"
-[columns.ranks_present]
-doc = "ranks with a trace"
-[columns.present]
-doc = "those ranks, the first 64"
-[columns.missing_ranks]
-doc = "ranks below the world size, or below the highest rank, without a trace, the first 64"
-[columns.ranks_missing]
-doc = "their number"
-[columns.problems]
-doc = "ranks with several traces, traces of unknown rank, differing world sizes"
+returns = [
+    "job", "world_size", "ranks_present", "present", "missing_ranks", "ranks_missing", "problems",
+]
+[columns]
+job = "the job"
+ranks_present = "ranks with a trace"
+present = "those ranks, the first 64"
+missing_ranks = """ranks below the world size, or below the highest rank, without a trace, the first
+    64"""
+ranks_missing = "their number"
+problems = "ranks with several traces, traces of unknown rank, differing world sizes"
 */
 WITH
 size AS (

@@ -9,6 +9,10 @@ grain    = "layer of a trace with all-reduces or parameter servers in its iterat
 needs    = ["layer_cost", "collective_time", "iteration"]
 optional = ["annotation", "job_rank", "collective", "job_member", "_dp_link", "_dp_setting",
     "job_point"]
+returns = [
+    "trace_id", "layer", "workers", "bandwidth_gbit", "communication_s", "modelled_s", "basis",
+    "reason",
+]
 [params.link_gbit]
 doc = "bandwidth of the link in Gbit/s of jobs whose job.json states none; 0: unknown"
 default = 0.0
@@ -19,28 +23,19 @@ columns = {}
 rows = """SELECT NULL::VARCHAR AS trace_id, NULL::VARCHAR AS layer, NULL::BIGINT AS workers,
     NULL::DOUBLE AS bandwidth_gbit, NULL::DOUBLE AS communication_s, NULL::DOUBLE AS modelled_s,
     NULL::VARCHAR AS basis, NULL::VARCHAR AS reason WHERE false"""
-[columns.trace_id]
-doc = "the trace"
-[columns.layer]
-doc = "the layer"
-[columns.workers]
-doc = "ranks of the all-reduces or of the job; NULL when unknown"
-[columns.bandwidth_gbit]
-unit = "Gbit/s"
-doc = "bandwidth of the link of each rank: of job.json, else link_gbit; NULL when unknown"
-[columns.communication_s]
-unit = "s"
-doc = """median over iterations; NULL if the bytes of their all-reduces are not those of the
-    gradients; of parameter servers the mean of all pushes and pulls of this rank"""
-[columns.modelled_s]
-unit = "s"
-doc = """the same all-reduces as a ring at that bandwidth; NULL if one of them is unknown; of
-    parameter servers the bytes that a link carries, and the latencies"""
-[columns.basis]
-doc = """transfer: last start to first end of all ranks present; duration: on this rank, with its
+[columns]
+trace_id = "the trace"
+workers = "ranks of the all-reduces or of the job; NULL when unknown"
+bandwidth_gbit = {unit = "Gbit/s", doc = """bandwidth of the link of each rank: of job.json, else
+    link_gbit; NULL when unknown"""}
+communication_s = {unit = "s", doc = """median over iterations; NULL if the bytes of their
+    all-reduces are not those of the gradients; of parameter servers the mean of all pushes and
+    pulls of this rank"""}
+modelled_s = {unit = "s", doc = """the same all-reduces as a ring at that bandwidth; NULL if one of
+    them is unknown; of parameter servers the bytes that a link carries, and the latencies"""}
+basis = """transfer: last start to first end of all ranks present; duration: on this rank, with its
     wait for the others; both joined by a comma; push and pull of parameter servers"""
-[columns.reason]
-doc = "why communication_s is NULL; NULL otherwise"
+reason = "why communication_s is NULL; NULL otherwise"
 */
 WITH
 chosen AS (

@@ -6,6 +6,10 @@ source   = """time of the layers in the analysis window ÷ iterations; bytes of 
 grain    = "layer of a trace"
 needs    = ["layer_definition", "layer_clock"]
 optional = ["window_op", "layer_host_time", "iteration_statistics", "job_rank"]
+returns = [
+    "trace_id", "position", "layer", "forward_s", "backward_s", "gradient_bytes", "iteration_s",
+    "iteration_p5_s", "iteration_p95_s", "iterations", "ranks", "evidence",
+]
 [params.layers]
 doc = """CSV file with a row per layer in the order of the forward pass: name, fwd_s, bwd_s (seconds
     per iteration), grad_bytes; it replaces the traces"""
@@ -17,36 +21,18 @@ rows = """SELECT file_name AS trace_id, position, name AS layer, fwd_s AS forwar
     bwd_s AS backward_s, grad_bytes AS gradient_bytes, NULL::DOUBLE AS iteration_s,
     NULL::DOUBLE AS iteration_p5_s, NULL::DOUBLE AS iteration_p95_s, NULL::BIGINT AS iterations,
     NULL::BIGINT AS ranks, 'layer list' AS evidence FROM row_file"""
-[columns.trace_id]
-doc = "the trace, or the name of the layer list"
-[columns.position]
-doc = "order in the forward pass, from 0"
-[columns.layer]
-doc = "the layer"
-[columns.forward_s]
-unit = "s"
-doc = "forward time per iteration, loss included"
-[columns.backward_s]
-unit = "s"
-doc = "backward time per iteration"
-[columns.gradient_bytes]
-unit = "byte"
-doc = "bytes of the gradient of its weights"
-[columns.iteration_s]
-unit = "s"
-doc = "median iteration; NULL when unknown"
-[columns.iteration_p5_s]
-unit = "s"
-doc = "5th percentile of the iterations"
-[columns.iteration_p95_s]
-unit = "s"
-doc = "95th percentile of the iterations"
-[columns.iterations]
-doc = "iterations of the median and the percentiles"
-[columns.ranks]
-doc = "ranks of the job of the trace; NULL for one alone"
-[columns.evidence]
-doc = "gpu or host (clock of the times) and layers.json; or layer list"
+[columns]
+trace_id = "the trace, or the name of the layer list"
+layer = "the layer"
+forward_s = {unit = "s", doc = "forward time per iteration, loss included"}
+backward_s = {unit = "s", doc = "backward time per iteration"}
+gradient_bytes = "bytes of the gradient of its weights"
+iteration_s = {unit = "s", doc = "median iteration; NULL when unknown"}
+iteration_p5_s = {unit = "s", doc = "5th percentile of the iterations"}
+iteration_p95_s = {unit = "s", doc = "95th percentile of the iterations"}
+iterations = "iterations of the median and the percentiles"
+ranks = "ranks of the job of the trace; NULL for one alone"
+evidence = "gpu or host (clock of the times) and layers.json; or layer list"
 [advice]
 missing = """
 needs the time of the layers and the bytes of their gradients: a capture of one worker with

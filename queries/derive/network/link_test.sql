@@ -5,48 +5,26 @@ source   = """bytes and time of each message size; factors of the bus bandwidth 
     (PERFORMANCE.md)"""
 grain    = "collective, ranks, type, operation and placement of a log"
 needs    = ["link_sample", "collectives"]
-[columns.trace_id]
-doc = "the log"
-[columns.kind]
-doc = "all_reduce, all_gather, …; NULL when unknown"
-[columns.ranks]
-doc = "ranks of the test; NULL when unknown"
-[columns.nodes]
-doc = "hosts of the ranks; NULL when unknown"
-[columns.device_name]
-doc = "GPU model; NULL when unknown"
-[columns.dtype]
-doc = "type of the elements"
-[columns.operation]
-doc = "reduction; NULL for other collectives"
-[columns.placement]
-doc = "out-of-place, in-place; NULL when unknown"
-[columns.sizes]
-doc = "message sizes"
-[columns.smallest_bytes]
-unit = "byte"
-doc = "smallest message"
-[columns.largest_bytes]
-unit = "byte"
-doc = "largest message"
-[columns.latency_ns]
-unit = "ns"
-doc = "time of the smallest message; NULL if it is above 4 KiB"
-[columns.peak_busbw_bytes_per_s]
-unit = "byte/s"
-doc = "largest bus bandwidth of all sizes"
-[columns.peak_bytes]
-unit = "byte"
-doc = "message size with the largest bus bandwidth"
-[columns.half_bandwidth_bytes]
-unit = "byte"
-doc = """message size with half of it, by interpolation between sizes; NULL if the smallest message
-    reaches half"""
-[columns.is_saturated]
-doc = """true if the bus bandwidth of the largest size is within 5 % of that of the next smaller one
-    or below it; NULL with one size"""
-[columns.evidence]
-doc = """computed: from bytes, time and ranks; printed: by nccl-tests, where kind or ranks are
+returns = [
+    "trace_id", "kind", "ranks", "nodes", "device_name", "dtype", "operation", "placement", "sizes",
+    "smallest_bytes", "largest_bytes", "latency_ns", "peak_busbw_bytes_per_s", "peak_bytes",
+    "half_bandwidth_bytes", "is_saturated", "evidence",
+]
+[columns]
+trace_id = "the log"
+device_name = "GPU model; NULL when unknown"
+operation = "reduction; NULL for other collectives"
+sizes = "message sizes"
+smallest_bytes = "smallest message"
+largest_bytes = "largest message"
+latency_ns = "time of the smallest message; NULL if it is above 4 KiB"
+peak_busbw_bytes_per_s = {unit = "byte/s", doc = "largest bus bandwidth of all sizes"}
+peak_bytes = "message size with the largest bus bandwidth"
+half_bandwidth_bytes = """message size with half of it, by interpolation between sizes; NULL if the
+    smallest message reaches half"""
+is_saturated = """true if the bus bandwidth of the largest size is within 5 % of that of the next
+    smaller one or below it; NULL with one size"""
+evidence = """computed: from bytes, time and ranks; printed: by nccl-tests, where kind or ranks are
     unknown"""
 [advice]
 missing = "needs measurements of the link; {link}"

@@ -6,55 +6,22 @@ source   = """the collective moves data from the last start to the first end; be
 grain    = "collective of a rank of a job with several ranks in the communicator"
 needs    = ["_collective_match"]
 optional = ["clock_offset"]
-[columns.job]
-doc = "the job"
-[columns.communicator]
-doc = "process group or stream"
-[columns.sequence]
-doc = "number of the collective in the communicator, from 0 without recorded numbers"
-[columns.rank]
-doc = "the rank"
-[columns.kind]
-doc = "kind of collective"
-[columns.is_synchronizing]
-doc = "true if no rank can end before all have begun"
-[columns.bytes]
-unit = "byte"
-doc = "bytes of the collective; NULL when unknown"
-[columns.source]
-doc = "kernel, gloo or nvtx"
-[columns.trace_id]
-doc = "the trace"
-[columns.collective_id]
-doc = "the collective in its trace"
-[columns.start_ns]
-unit = "ns"
-doc = "start, clock of the lowest rank; NULL without a clock offset"
-[columns.end_ns]
-unit = "ns"
-doc = "end, clock of the lowest rank; NULL without a clock offset"
-[columns.lateness_ns]
-unit = "ns"
-doc = "start − earliest start; NULL for a mismatch"
-[columns.wait_ns]
-unit = "ns"
-doc = "latest start − start; NULL for a mismatch"
-[columns.start_skew_ns]
-unit = "ns"
-doc = "latest start − earliest start; NULL for a mismatch"
-[columns.end_skew_ns]
-unit = "ns"
-doc = "latest end − earliest end; NULL for a mismatch"
-[columns.transfer_ns]
-unit = "ns"
-doc = "earliest end − latest start; NULL for a mismatch, or if ranks do not overlap"
-[columns.last_rank]
-doc = "rank that starts last; NULL for a mismatch"
-[columns.uncertainty_ns]
-unit = "ns"
-doc = "largest uncertainty of the clocks of the job"
-[columns.mismatch]
-doc = "why the ranks do not agree; NULL for a matched collective"
+returns = [
+    "job", "communicator", "sequence", "rank", "kind", "is_synchronizing", "bytes", "source",
+    "trace_id", "collective_id", "start_ns", "end_ns", "lateness_ns", "wait_ns", "start_skew_ns",
+    "end_skew_ns", "transfer_ns", "last_rank", "uncertainty_ns", "mismatch",
+]
+[columns]
+sequence = "number of the collective in the communicator, from 0 without recorded numbers"
+start_ns = "start, clock of the lowest rank; NULL without a clock offset"
+end_ns = "end, clock of the lowest rank; NULL without a clock offset"
+lateness_ns = "start − earliest start; NULL for a mismatch"
+wait_ns = "latest start − start; NULL for a mismatch"
+start_skew_ns = "latest start − earliest start; NULL for a mismatch"
+end_skew_ns = "latest end − earliest end; NULL for a mismatch"
+transfer_ns = "earliest end − latest start; NULL for a mismatch, or if ranks do not overlap"
+last_rank = "rank that starts last; NULL for a mismatch"
+uncertainty_ns = "largest uncertainty of the clocks of the job"
 [advice]
 missing = """needs collectives of at least two ranks; ingest the ranks together with
 `tbd-trace ingest --job NAME DIRECTORY`"""

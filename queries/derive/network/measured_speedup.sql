@@ -17,28 +17,16 @@ columns = {}
 rows = """SELECT NULL::VARCHAR AS trace_id, NULL::VARCHAR AS scheme, NULL::BIGINT AS workers,
     NULL::DOUBLE AS bandwidth_gbit, NULL::DOUBLE AS iteration_s, NULL::DOUBLE AS median_s,
     NULL::DOUBLE AS alone_s, NULL::DOUBLE AS speedup, NULL::VARCHAR AS source WHERE false"""
-[columns.trace_id]
-doc = "the trace of one worker"
-[columns.scheme]
-doc = "how gradients are exchanged; ddp where job.json is missing"
-[columns.workers]
-doc = "number of workers"
-[columns.bandwidth_gbit]
-unit = "Gbit/s"
-doc = "bandwidth of the link of each worker; NULL when unknown"
-[columns.iteration_s]
-unit = "s"
-doc = "shortest iteration"
-[columns.median_s]
-unit = "s"
-doc = "median iteration"
-[columns.alone_s]
-unit = "s"
-doc = "shortest iteration of one worker"
-[columns.speedup]
-doc = "workers × alone_s ÷ iteration_s"
-[columns.source]
-doc = "job.json, or ranks: iterations of the traces of a job"
+[columns]
+trace_id = "the trace of one worker"
+scheme = "how gradients are exchanged; ddp where job.json is missing"
+workers = "number of workers"
+bandwidth_gbit = {unit = "Gbit/s", doc = "bandwidth of the link of each worker; NULL when unknown"}
+iteration_s = {unit = "s", doc = "shortest iteration"}
+median_s = {unit = "s", doc = "median iteration"}
+alone_s = {unit = "s", doc = "shortest iteration of one worker"}
+speedup = "workers × alone_s ÷ iteration_s"
+source = "job.json, or ranks: iterations of the traces of a job"
 */
 WITH
 -- Captures of the same run, apart from the number of workers.

@@ -6,36 +6,22 @@ source   = """the same kernel at the same place in the step, under communication
     95 % of its duration) and alone in others; only if the durations alone repeat"""
 grain    = "device with compute kernels under communication"
 needs    = ["overlapped_kernel"]
-[columns.trace_id]
-doc = "the trace"
-[columns.process_id]
-doc = "key of the process; -1 when unknown"
-[columns.device_id]
-doc = "device; -1 when unknown"
-[columns.iterations]
-doc = "iterations with the usual sequence of kernels, in one stream at least"
-[columns.compute_ns]
-unit = "ns"
-doc = "compute kernels of an iteration, mean"
-[columns.under_ns]
-unit = "ns"
-doc = "part of them under communication"
-[columns.places]
-doc = "places with executions under communication and at least 2 alone"
-[columns.matched_pct]
-unit = "%"
-doc = "executions under communication at these places ÷ under_ns of all"
-[columns.placebo]
-doc = """mean duration of every second execution alone ÷ median of the others, over places with at
-    least 4 of them: 1 if durations repeat; NULL without such a place"""
-[columns.slowdown]
-doc = """duration under communication ÷ alone; NULL unless at least 5 % is matched, and the placebo
-    is 0.97 to 1.03"""
-[columns.cost_ns]
-unit = "ns"
-doc = "under_ns × (1 − 1 ÷ slowdown): what the overlap adds to the kernels of an iteration"
-[columns.reason]
-doc = "why the slowdown is NULL; NULL otherwise"
+returns = [
+    "trace_id", "process_id", "device_id", "iterations", "compute_ns", "under_ns", "places",
+    "matched_pct", "placebo", "slowdown", "cost_ns", "reason",
+]
+[columns]
+iterations = "iterations with the usual sequence of kernels, in one stream at least"
+compute_ns = "compute kernels of an iteration, mean"
+under_ns = "part of them under communication"
+places = "places with executions under communication and at least 2 alone"
+matched_pct = "executions under communication at these places ÷ under_ns of all"
+placebo = """mean duration of every second execution alone ÷ median of the others, over places with
+    at least 4 of them: 1 if durations repeat; NULL without such a place"""
+slowdown = """duration under communication ÷ alone; NULL unless at least 5 % is matched, and the
+    placebo is 0.97 to 1.03"""
+cost_ns = "under_ns × (1 − 1 ÷ slowdown): what the overlap adds to the kernels of an iteration"
+reason = "why the slowdown is NULL; NULL otherwise"
 */
 WITH
 numbered AS (

@@ -7,31 +7,20 @@ source   = """kernels of the same place in the step: the same stream, number in 
 grain    = "compute kernel of a device that communicates, in the steps of the analysis window"
 needs    = ["kernel", "gpu_op", "kernel_class"]
 optional = ["window_op"]
-[columns.trace_id]
-doc = "the trace"
-[columns.process_id]
-doc = "key of the process; -1 when unknown"
-[columns.device_id]
-doc = "device; -1 when unknown"
-[columns.stream_id]
-doc = "CUDA stream"
-[columns.iteration]
-doc = "iteration that launched it"
-[columns.place]
-doc = "number of the kernel among those of the stream in the iteration, from 1"
-[columns.kernel_id]
-doc = "the kernel"
-[columns.name]
-doc = "its name"
-[columns.start_ns]
-unit = "ns"
-doc = "start"
-[columns.duration_ns]
-unit = "ns"
-doc = "end - start"
-[columns.under_ns]
-unit = "ns"
-doc = "part of it in which a communication kernel of the process runs on the device"
+returns = [
+    "trace_id", "process_id", "device_id", "stream_id", "iteration", "place", "kernel_id", "name",
+    "start_ns", "duration_ns", "under_ns",
+]
+[columns]
+process_id = "key of the process; -1 when unknown"
+device_id = "device; -1 when unknown"
+iteration = "iteration that launched it"
+place = "number of the kernel among those of the stream in the iteration, from 1"
+kernel_id = "the kernel"
+name = "its name"
+start_ns = "start"
+duration_ns = "end - start"
+under_ns = "part of it in which a communication kernel of the process runs on the device"
 */
 WITH
 communication AS (

@@ -8,41 +8,25 @@ grain    = """device used by a rank, or process with collectives on the host; in
 needs    = ["collective"]
 optional = ["device_timeline", "analysis_window", "window_op", "kernel_class", "job_member",
     "iteration"]
-[columns.by_iteration]
-doc = "true for the rows of single iterations"
-[columns.trace_id]
-doc = "the trace"
-[columns.job]
-doc = "distributed job of the trace; NULL without a known rank"
-[columns.rank]
-doc = "rank in the job; NULL when unknown"
-[columns.process_id]
-doc = "key of the process; NULL when unknown"
-[columns.device_id]
-doc = "device; NULL for collectives on the host"
-[columns.iteration]
-doc = "iteration; NULL for the whole window, and outside of iterations"
-[columns.elapsed_ns]
-unit = "ns"
-doc = "length of the window or iteration on the device; NULL on the host"
-[columns.collectives]
-doc = "communication kernels launched in the window, or ranges on the host"
-[columns.total_ns]
-unit = "ns"
-doc = "sum of their durations; concurrent ones count twice"
-[columns.communication_ns]
-unit = "ns"
-doc = "time with at least one of them"
-[columns.overlapped_ns]
-unit = "ns"
-doc = "communication during which a compute kernel runs; NULL on the host"
-[columns.exposed_ns]
-unit = "ns"
-doc = "communication without a compute kernel; NULL on the host"
-[columns.evidence]
-doc = "kernel name: communication kernels are recognised by name; host range: gloo or NVTX"
-[columns.measured_over]
-doc = "steady state, all iterations or whole trace"
+returns = [
+    "by_iteration", "trace_id", "job", "rank", "process_id", "device_id", "iteration", "elapsed_ns",
+    "collectives", "total_ns", "communication_ns", "overlapped_ns", "exposed_ns", "evidence",
+    "measured_over",
+]
+[columns]
+by_iteration = "true for the rows of single iterations"
+job = "distributed job of the trace; NULL without a known rank"
+rank = "rank in the job; NULL when unknown"
+device_id = "device; NULL for collectives on the host"
+iteration = "iteration; NULL for the whole window, and outside of iterations"
+elapsed_ns = "length of the window or iteration on the device; NULL on the host"
+collectives = "communication kernels launched in the window, or ranges on the host"
+total_ns = "sum of their durations; concurrent ones count twice"
+communication_ns = "time with at least one of them"
+overlapped_ns = "communication during which a compute kernel runs; NULL on the host"
+exposed_ns = "communication without a compute kernel; NULL on the host"
+evidence = "kernel name: communication kernels are recognised by name; host range: gloo or NVTX"
+measured_over = "steady state, all iterations or whole trace"
 [advice]
 missing = "needs collectives; {collectives}"
 */

@@ -6,6 +6,11 @@ source   = """starts of synchronizing collectives on one clock; collectives whos
 grain    = "rank of a job"
 needs    = ["matched_collective"]
 optional = ["job_member", "job_ranks", "clock_offset", "iteration"]
+returns = [
+    "job", "rank", "collectives", "decided", "times_last", "share_last_pct", "caused_wait_ns",
+    "suffered_wait_ns", "mean_lateness_ns", "median_lateness_when_last_ns", "lateness_pct",
+    "is_straggler", "verdict", "reason", "clock", "uncertainty_ns", "missing_ranks",
+]
 [params.min_share_pct]
 doc = "a rank is the straggler if it is last in more than this share of the collectives, in percent"
 default = 60.0
@@ -15,47 +20,23 @@ default = 5.0
 [params.min_collectives]
 doc = "number of decided collectives that a verdict needs"
 default = 3
-[columns.job]
-doc = "the job"
-[columns.rank]
-doc = "the rank"
-[columns.collectives]
-doc = "matched synchronizing collectives of the rank"
-[columns.decided]
-doc = "those whose start skew is above the uncertainty of the clocks"
-[columns.times_last]
-doc = "decided collectives that the rank starts last"
-[columns.share_last_pct]
-unit = "%"
-doc = "times_last ÷ decided; NULL if none is decided"
-[columns.caused_wait_ns]
-unit = "ns"
-doc = "wait of the other ranks in those, added up"
-[columns.suffered_wait_ns]
-unit = "ns"
-doc = "wait of the rank for later ones in decided collectives, added up"
-[columns.mean_lateness_ns]
-unit = "ns"
-doc = "mean of start − earliest start; NULL without a matched collective"
-[columns.median_lateness_when_last_ns]
-unit = "ns"
-doc = "median lateness in decided collectives that the rank starts last; NULL if there is none"
-[columns.lateness_pct]
-unit = "%"
-doc = "median lateness when last ÷ median iteration; NULL where one is unknown"
-[columns.is_straggler]
-doc = "true for the rank of the verdict same rank"
-[columns.verdict]
-doc = "verdict on the job: same rank, rotating, not evaluable"
-[columns.reason]
-doc = "numbers behind the verdict, and missing ranks"
-[columns.clock]
-doc = "how the clock of this rank is aligned; reference for the lowest rank"
-[columns.uncertainty_ns]
-unit = "ns"
-doc = "largest uncertainty of the clocks of the job; NULL without aligned clocks"
-[columns.missing_ranks]
-doc = "ranks of the job without a trace, the first 64; NULL if there is none"
+[columns]
+collectives = "matched synchronizing collectives of the rank"
+decided = "those whose start skew is above the uncertainty of the clocks"
+times_last = "decided collectives that the rank starts last"
+share_last_pct = "times_last ÷ decided; NULL if none is decided"
+caused_wait_ns = "wait of the other ranks in those, added up"
+suffered_wait_ns = "wait of the rank for later ones in decided collectives, added up"
+mean_lateness_ns = "mean of start − earliest start; NULL without a matched collective"
+median_lateness_when_last_ns = """median lateness in decided collectives that the rank starts last;
+    NULL if there is none"""
+lateness_pct = "median lateness when last ÷ median iteration; NULL where one is unknown"
+is_straggler = "true for the rank of the verdict same rank"
+verdict = "verdict on the job: same rank, rotating, not evaluable"
+reason = "numbers behind the verdict, and missing ranks"
+clock = "how the clock of this rank is aligned; reference for the lowest rank"
+uncertainty_ns = "largest uncertainty of the clocks of the job; NULL without aligned clocks"
+missing_ranks = "ranks of the job without a trace, the first 64; NULL if there is none"
 [advice]
 missing = """needs collectives of at least two ranks; ingest the ranks together with
 `tbd-trace ingest --job NAME DIRECTORY`"""

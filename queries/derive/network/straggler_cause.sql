@@ -7,64 +7,39 @@ source   = """work, waits for input and time of the host in the same steps, agai
     equal, work without a recorded size counts as equal, too"""
 grain    = "rank of a job that begins a collective last"
 needs    = ["matched_collective", "_rank_step", "_rank_work", "_rank_time"]
-[columns.job]
-doc = "the job"
-[columns.rank]
-doc = "the rank"
-[columns.steps]
-doc = "compared steps: those in the analysis window of every rank"
-[columns.step_ns]
-unit = "ns"
-doc = "mean of these steps over the ranks; NULL without any"
-[columns.lost_ns]
-unit = "ns"
-doc = """time of a step in which another rank waits for this one, mean over the other ranks; on a
-    GPU, while no compute kernel runs"""
-[columns.peers]
-doc = "number of ranks that it is compared with"
-[columns.is_gpu]
-doc = "true if GPU operations are compared, false for operators on the CPU; NULL without a step"
-[columns.kind]
-doc = """kernels, copies, graphs or operators: the kind of work that takes most longer; NULL without
-    work to compare"""
-[columns.calls]
-doc = "kernels and copies, or operators, of a step of the rank"
-[columns.peer_calls]
-doc = "the same of its peers, mean"
-[columns.work_ns]
-unit = "ns"
-doc = "their durations in a step, added up"
-[columns.peer_work_ns]
-unit = "ns"
-doc = "the same of its peers, mean"
-[columns.equal_work_ratio]
-doc = """duration of that kind of work that the rank has in common with its peers ÷ its duration
-    there; NULL without common work of a known size"""
-[columns.slower_ns]
-unit = "ns"
-doc = "what a step of the rank takes longer for that common work"
-[columns.more_work_ns]
-unit = "ns"
-doc = "what a step of the rank takes longer for other work: more, or of other sizes"
-[columns.input_ns]
-unit = "ns"
-doc = "what a step of the rank waits longer for input than its peers; on a GPU, while it is idle"
-[columns.host_ns]
-unit = "ns"
-doc = """what a step of the rank is idle longer than its peers outside of these waits; on a CPU,
+returns = [
+    "job", "rank", "steps", "step_ns", "lost_ns", "peers", "is_gpu", "kind", "calls", "peer_calls",
+    "work_ns", "peer_work_ns", "equal_work_ratio", "slower_ns", "more_work_ns", "input_ns",
+    "host_ns", "phase", "cause", "extra_ns", "reason", "sentence",
+]
+[columns]
+steps = "compared steps: those in the analysis window of every rank"
+step_ns = "mean of these steps over the ranks; NULL without any"
+lost_ns = """time of a step in which another rank waits for this one, mean over the other ranks; on
+    a GPU, while no compute kernel runs"""
+peers = "number of ranks that it is compared with"
+is_gpu = "true if GPU operations are compared, false for operators on the CPU; NULL without a step"
+kind = """kernels, copies, graphs or operators: the kind of work that takes most longer; NULL
+    without work to compare"""
+calls = "kernels and copies, or operators, of a step of the rank"
+peer_calls = "the same of its peers, mean"
+work_ns = "their durations in a step, added up"
+peer_work_ns = "the same of its peers, mean"
+equal_work_ratio = """duration of that kind of work that the rank has in common with its peers ÷ its
+    duration there; NULL without common work of a known size"""
+slower_ns = "what a step of the rank takes longer for that common work"
+more_work_ns = "what a step of the rank takes longer for other work: more, or of other sizes"
+input_ns = """what a step of the rank waits longer for input than its peers; on a GPU, while it is
+    idle"""
+host_ns = """what a step of the rank is idle longer than its peers outside of these waits; on a CPU,
     time outside operators"""
-[columns.phase]
-doc = "compute, input or host: the one that takes most longer; NULL if it does not explain the loss"
-[columns.cause]
-doc = """more work, slower at equal work, waits for input or host; NULL if the traces do not decide,
-    see reason"""
-[columns.extra_ns]
-unit = "ns"
-doc = "what the rank takes longer in a step for this cause; NULL without one"
-[columns.reason]
-doc = "why the cause is NULL; NULL otherwise"
-[columns.sentence]
-doc = "the cause in words, to follow the rank; NULL without one"
+phase = """compute, input or host: the one that takes most longer; NULL if it does not explain the
+    loss"""
+cause = """more work, slower at equal work, waits for input or host; NULL if the traces do not
+    decide, see reason"""
+extra_ns = "what the rank takes longer in a step for this cause; NULL without one"
+reason = "why the cause is NULL; NULL otherwise"
+sentence = "the cause in words, to follow the rank; NULL without one"
 [advice]
 missing = """needs collectives of at least two ranks; ingest the ranks together with
 `tbd-trace ingest --job NAME DIRECTORY`"""

@@ -5,23 +5,18 @@ source   = """the last operation of the event's stream that was launched before 
     recorded"""
 grain    = "wait for an event whose record and operation are known"
 needs    = ["event_wait", "synchronization", "api_call", "gpu_op", "op_launch"]
-[columns.trace_id]
-doc = "the trace"
-[columns.process_id]
-doc = "key of the process; -1 when unknown"
-[columns.api_call_id]
-doc = "the call that waits, or makes a stream wait"
-[columns.device_id]
-doc = "device; -1 when unknown"
-[columns.stream_id]
-doc = "stream that waits; NULL if the call itself waits"
-[columns.wait_ns]
-unit = "ns"
-doc = "start of that call"
-[columns.op_kind]
-doc = "kernel, memcpy, memset or graph"
-[columns.op_id]
-doc = "the operation"
+returns = [
+    "trace_id", "process_id", "api_call_id", "device_id", "stream_id", "wait_ns", "op_kind",
+    "op_id",
+]
+[columns]
+process_id = "key of the process; -1 when unknown"
+api_call_id = "the call that waits, or makes a stream wait"
+device_id = "device; -1 when unknown"
+stream_id = "stream that waits; NULL if the call itself waits"
+wait_ns = "start of that call"
+op_kind = "kernel, memcpy, memset or graph"
+op_id = "the operation"
 */
 WITH
 -- A driver call inside a runtime call has the same id; the outer call counts.

@@ -5,20 +5,12 @@ source   = """ranges of the phase data, or without them of PyTorch's DataLoader,
     those of the phase data"""
 grain    = "range that loads input"
 optional = ["annotation_range", "annotation_semantics"]
-[columns.trace_id]
-doc = "the trace"
-[columns.process_id]
-doc = "key of the process"
-[columns.thread_id]
-doc = "key of the thread"
-[columns.start_ns]
-unit = "ns"
-doc = "start"
-[columns.end_ns]
-unit = "ns"
-doc = "end"
-[columns.evidence]
-doc = "data range or DataLoader range, the same for all ranges of a process"
+returns = ["trace_id", "process_id", "thread_id", "start_ns", "end_ns", "evidence"]
+[columns]
+thread_id = "key of the thread"
+start_ns = "start"
+end_ns = "end"
+evidence = "data range or DataLoader range, the same for all ranges of a process"
 */
 SELECT trace_id, process_id, thread_id, start_ns, end_ns, evidence
 FROM (

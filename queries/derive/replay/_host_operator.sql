@@ -6,23 +6,14 @@ source   = """self time as `key_averages` of torch.profiler: without operators i
 grain    = "call of an operator in a step of a process without GPU operations"
 needs    = ["host_cause_interval", "_host_span"]
 optional = ["annotation", "_host_tree", "_autograd_thread"]
-[columns.trace_id]
-doc = "the trace"
-[columns.process_id]
-doc = "key of the process"
-[columns.annotation_id]
-doc = "the call"
-[columns.iteration]
-doc = "as host_step.iteration"
-[columns.cause]
-doc = "as host_cause_interval.cause"
-[columns.operator]
-doc = "operator of PyTorch"
-[columns.sizes]
-doc = "dimensions of its inputs, as in the text of the annotation; NULL if not recorded"
-[columns.self_ns]
-unit = "ns"
-doc = """time in it without operators inside, on the thread of the steps or a thread of the
+returns = [
+    "trace_id", "process_id", "annotation_id", "iteration", "cause", "operator", "sizes", "self_ns",
+]
+[columns]
+annotation_id = "the call"
+operator = "operator of PyTorch"
+sizes = "dimensions of its inputs, as in the text of the annotation; NULL if not recorded"
+self_ns = """time in it without operators inside, on the thread of the steps or a thread of the
     autograd engine that works for it"""
 */
 WITH

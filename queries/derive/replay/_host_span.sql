@@ -7,25 +7,18 @@ source   = """from the start of an iteration to the start of the next; without i
 grain    = "iteration in the analysis window; for a process without iterations, the whole trace"
 needs    = ["iteration", "host_window"]
 optional = ["annotation", "api_call", "gpu_op", "_host_loading"]
-[columns.trace_id]
-doc = "the trace"
-[columns.process_id]
-doc = "key of the process"
-[columns.iteration]
-doc = "as iteration.iteration; NULL for the whole trace"
-[columns.thread_id]
-doc = """thread that marked the iteration; for the whole trace, the one that is longest in
+returns = [
+    "trace_id", "process_id", "iteration", "thread_id", "start_ns", "end_ns", "method",
+    "operator_threads",
+]
+[columns]
+iteration = "as iteration.iteration; NULL for the whole trace"
+thread_id = """thread that marked the iteration; for the whole trace, the one that is longest in
     operators"""
-[columns.start_ns]
-unit = "ns"
-doc = "start of the step"
-[columns.end_ns]
-unit = "ns"
-doc = "end of the step"
-[columns.method]
-doc = "as iteration.method; NULL for the whole trace"
-[columns.operator_threads]
-doc = "threads of the process that run operators of PyTorch; NULL without operators"
+start_ns = "start of the step"
+end_ns = "end of the step"
+method = "as iteration.method; NULL for the whole trace"
+operator_threads = "threads of the process that run operators of PyTorch; NULL without operators"
 */
 WITH
 -- Of operators inside one another, the outer one counts.

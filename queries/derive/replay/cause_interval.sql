@@ -11,22 +11,11 @@ needs    = [
     "memcpy", "process", "trace",
 ]
 computed_by = "tbd_trace.why.relations"
-[columns.trace_id]
-doc = "the trace"
-[columns.process_id]
-doc = "key of the process; -1 when unknown"
-[columns.device_id]
-doc = "device used by the process; -1 when unknown"
-[columns.start_ns]
-unit = "ns"
-doc = "start"
-[columns.end_ns]
-unit = "ns"
-doc = "end"
-[columns.cause]
-doc = "the cause, as in step_causes"
-[columns.share]
-doc = "part of the interval that counts as the cause, above 0 and at most 1"
+returns = ["trace_id", "process_id", "device_id", "start_ns", "end_ns", "cause", "share"]
+[columns]
+device_id = "device used by the process; -1 when unknown"
+cause = "the cause, as in step_causes"
+share = "part of the interval that counts as the cause, above 0 and at most 1"
 [advice]
 missing = "needs operations of a GPU with a duration; {longer}"
 */

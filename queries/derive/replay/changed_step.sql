@@ -11,49 +11,29 @@ needs    = [
     "device_peak", "gpu_products", "memcpy", "process", "trace", "step_causes", "whatif_models",
 ]
 computed_by = "tbd_trace.why.relations"
+returns = [
+    "trace_id", "process_id", "pid", "change", "now_step_ns", "step_ns", "gain_pct", "best_step_ns",
+    "likely_step_ns", "worst_step_ns", "validated_by", "evidence", "top_cause", "top_share_pct",
+    "notes", "reason",
+]
 [params.change]
 doc     = """changes of `tbd-trace whatif --list`, separated by ; and applied together;
     none: each change without an argument by itself"""
 default = ""
-[columns.trace_id]
-doc = "the trace"
-[columns.process_id]
-doc = "key of the process; -1 when unknown"
-[columns.pid]
-doc = "process; NULL when unknown"
-[columns.change]
-doc = "the changes"
-[columns.now_step_ns]
-unit = "ns"
-doc = "mean step after the warm-up"
-[columns.step_ns]
-unit = "ns"
-doc = "predicted step: the likely one; NULL with a reason"
-[columns.gain_pct]
-unit = "%"
-doc = "now_step_ns ÷ step_ns - 1; NULL with a reason"
-[columns.best_step_ns]
-unit = "ns"
-doc = "step in the best of 8 in 10 cases; NULL with a reason"
-[columns.likely_step_ns]
-unit = "ns"
-doc = "likely step; NULL with a reason"
-[columns.worst_step_ns]
-unit = "ns"
-doc = "step in the worst of 8 in 10 cases; NULL with a reason"
-[columns.validated_by]
-doc = "measured pairs that support the models; NULL without one"
-[columns.evidence]
-doc = "replay, or estimated, unvalidated"
-[columns.top_cause]
-doc = "largest cause after the changes"
-[columns.top_share_pct]
-unit = "%"
-doc = "its share of the changed step"
-[columns.notes]
-doc = "limits of the prediction"
-[columns.reason]
-doc = "reason for a missing prediction; NULL otherwise"
+[columns]
+change = "the changes"
+now_step_ns = "mean step after the warm-up"
+step_ns = "predicted step: the likely one; NULL with a reason"
+gain_pct = "now_step_ns ÷ step_ns - 1; NULL with a reason"
+best_step_ns = "step in the best of 8 in 10 cases; NULL with a reason"
+likely_step_ns = "likely step; NULL with a reason"
+worst_step_ns = "step in the worst of 8 in 10 cases; NULL with a reason"
+validated_by = "measured pairs that support the models; NULL without one"
+evidence = "replay, or estimated, unvalidated"
+top_cause = "largest cause after the changes"
+top_share_pct = "its share of the changed step"
+notes = "limits of the prediction"
+reason = "reason for a missing prediction; NULL otherwise"
 [advice]
 missing = "needs a complete step; {steps}"
 */

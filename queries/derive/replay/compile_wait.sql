@@ -6,18 +6,9 @@ source   = """pauses of the host in ranges that are named after a compiler of ke
 grain    = "part of the pause before a CUDA call"
 needs    = ["host_chain"]
 optional = ["annotation_range"]
-[columns.trace_id]
-doc = "the trace"
-[columns.process_id]
-doc = "key of the process; -1 when unknown"
-[columns.position]
-doc = "host_chain.position of the call after the pause"
-[columns.start_ns]
-unit = "ns"
-doc = "start"
-[columns.end_ns]
-unit = "ns"
-doc = "end"
+returns = ["trace_id", "process_id", "position", "start_ns", "end_ns"]
+[columns]
+position = "host_chain.position of the call after the pause"
 */
 WITH
 compiling AS MATERIALIZED (

@@ -6,51 +6,31 @@ source   = """an operation starts after the previous one of its stream, after it
 grain    = "GPU operation"
 needs    = ["gpu_op"]
 optional = ["op_launch", "_event_wait_op"]
-[columns.trace_id]
-doc = "the trace"
-[columns.process_id]
-doc = "key of the process; -1 when unknown"
-[columns.device_id]
-doc = "device; -1 when unknown"
-[columns.stream_id]
-doc = "CUDA stream"
-[columns.position]
-doc = "order of the operation in its process, by start, from 1"
-[columns.op_kind]
-doc = "kernel, memcpy, memset or graph"
-[columns.op_id]
-doc = "the operation"
-[columns.name]
-doc = "kernel name, or kind of operation"
-[columns.bytes]
-unit = "byte"
-doc = "bytes copied or filled"
-[columns.start_ns]
-unit = "ns"
-doc = "start"
-[columns.end_ns]
-unit = "ns"
-doc = "end"
-[columns.previous_position]
-doc = "position of the previous operation of the stream"
-[columns.api_call_id]
-doc = "launching call; NULL if the trace does not contain it"
-[columns.launch_start_ns]
-unit = "ns"
-doc = "start of the launching call"
-[columns.stream_gap_ns]
-unit = "ns"
-doc = "usual time between operations of a stream that wait for each other"
-[columns.launch_lag_ns]
-unit = "ns"
-doc = "usual time from the start of a launch to the start of its operation on an idle stream"
-[columns.awaited_position]
-doc = """position of the operation of another stream that it waited for: by a recorded wait for an
-    event, if this explains the start to 8 µs; else one that ended at most 20 µs earlier, where
-    previous operation and launch explain less than start - 8 µs"""
-[columns.lag_ns]
-unit = "ns"
-doc = """start - end of the awaited operation; without one, time that stays unexplained if it is
+returns = [
+    "trace_id", "process_id", "device_id", "stream_id", "position", "op_kind", "op_id", "name",
+    "bytes", "start_ns", "end_ns", "previous_position", "api_call_id", "launch_start_ns",
+    "stream_gap_ns", "launch_lag_ns", "awaited_position", "lag_ns",
+]
+[columns]
+process_id = "key of the process; -1 when unknown"
+device_id = "device; -1 when unknown"
+position = "order of the operation in its process, by start, from 1"
+op_kind = "kernel, memcpy, memset or graph"
+op_id = "the operation"
+name = "kernel name, or kind of operation"
+bytes = {unit = "byte", doc = "bytes copied or filled"}
+start_ns = "start"
+end_ns = "end"
+previous_position = "position of the previous operation of the stream"
+api_call_id = "launching call; NULL if the trace does not contain it"
+launch_start_ns = "start of the launching call"
+stream_gap_ns = "usual time between operations of a stream that wait for each other"
+launch_lag_ns = """usual time from the start of a launch to the start of its operation on an idle
+    stream"""
+awaited_position = """position of the operation of another stream that it waited for: by a recorded
+    wait for an event, if this explains the start to 8 µs; else one that ended at most 20 µs
+    earlier, where previous operation and launch explain less than start - 8 µs"""
+lag_ns = """start - end of the awaited operation; without one, time that stays unexplained if it is
     above 8 µs, else 0"""
 */
 WITH

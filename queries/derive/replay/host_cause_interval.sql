@@ -10,22 +10,14 @@ grain    = "stretch of a step with one cause"
 needs    = ["_host_span"]
 optional = ["_host_loading", "annotation", "annotation_semantics", "_forward_operator",
     "_autograd_thread", "collective", "matched_collective"]
-[columns.trace_id]
-doc = "the trace"
-[columns.process_id]
-doc = "key of the process"
-[columns.iteration]
-doc = "as host_step.iteration"
-[columns.cause]
-doc = """input_pipeline, straggler (a collective waits for the last rank to begin it),
+returns = ["trace_id", "process_id", "iteration", "cause", "start_ns", "end_ns"]
+[columns]
+iteration = "as host_step.iteration"
+cause = """input_pipeline, straggler (a collective waits for the last rank to begin it),
     communication, cpu_backward, cpu_forward (with the loss), cpu_optimizer or cpu_work (the
     rest)"""
-[columns.start_ns]
-unit = "ns"
-doc = "start"
-[columns.end_ns]
-unit = "ns"
-doc = "end"
+start_ns = "start"
+end_ns = "end"
 */
 WITH
 program AS MATERIALIZED (

@@ -8,39 +8,25 @@ grain    = """CUDA call of a launching thread, without calls inside other calls;
 needs    = ["gpu_op", "launch"]
 optional = ["api_call", "synchronization", "gpu_chain", "host_window",
     "_iteration_boundary", "_event_wait_op"]
-[columns.trace_id]
-doc = "the trace"
-[columns.process_id]
-doc = "key of the process; -1 when unknown"
-[columns.thread_id]
-doc = "key of the thread"
-[columns.position]
-doc = "order of the call in its process, by start, from 1"
-[columns.api_call_id]
-doc = "the call; NULL for a step"
-[columns.name]
-doc = "function name; step begins or step ends"
-[columns.kind]
-doc = "launch, copy, sync, alloc, other or step"
-[columns.start_ns]
-unit = "ns"
-doc = "start"
-[columns.end_ns]
-unit = "ns"
-doc = "end"
-[columns.waited_position]
-doc = "position of the call that it follows; NULL for the first call"
-[columns.think_ns]
-unit = "ns"
-doc = "time between the end of that call and the start of this one; NULL for the first call"
-[columns.awaited_op]
-doc = """gpu_chain.position of the operation that the call waits for: of a wait for an event, the
-    last one launched before the event was recorded, if known; of another synchronization, the last
-    one that ended before the call returned; of a blocking copy, a launch into a full queue or a
-    release of device memory, one that ended during the call. NULL otherwise"""
-[columns.tail_ns]
-unit = "ns"
-doc = "end of the call - end of the awaited operation"
+returns = [
+    "trace_id", "process_id", "thread_id", "position", "api_call_id", "name", "kind", "start_ns",
+    "end_ns", "waited_position", "think_ns", "awaited_op", "tail_ns",
+]
+[columns]
+process_id = "key of the process; -1 when unknown"
+position = "order of the call in its process, by start, from 1"
+api_call_id = "the call; NULL for a step"
+name = "function name; step begins or step ends"
+kind = "launch, copy, sync, alloc, other or step"
+start_ns = "start"
+end_ns = "end"
+waited_position = "position of the call that it follows; NULL for the first call"
+think_ns = "time between the end of that call and the start of this one; NULL for the first call"
+awaited_op = """gpu_chain.position of the operation that the call waits for: of a wait for an event,
+    the last one launched before the event was recorded, if known; of another synchronization, the
+    last one that ended before the call returned; of a blocking copy, a launch into a full queue or
+    a release of device memory, one that ended during the call. NULL otherwise"""
+tail_ns = "end of the call - end of the awaited operation"
 */
 WITH
 thread_number AS (

@@ -6,23 +6,14 @@ source   = """self time as `key_averages` of torch.profiler: without operators i
 grain    = "cause and operator of a process; operator NULL for the time outside operators"
 needs    = ["host_cause_interval", "_host_operator"]
 optional = ["operator_input"]
-[columns.trace_id]
-doc = "the trace"
-[columns.process_id]
-doc = "key of the process"
-[columns.cause]
-doc = "as host_cause_interval.cause"
-[columns.operator]
-doc = "operator of PyTorch; NULL for the time outside operators"
-[columns.calls]
-doc = "number of calls in the steps; NULL for the time outside operators"
-[columns.self_ns]
-unit = "ns"
-doc = """time in it without operators inside, on the thread of the steps and the threads of the
+returns = ["trace_id", "process_id", "cause", "operator", "calls", "self_ns", "input_type"]
+[columns]
+operator = "operator of PyTorch; NULL for the time outside operators"
+calls = "number of calls in the steps; NULL for the time outside operators"
+self_ns = """time in it without operators inside, on the thread of the steps and the threads of the
     autograd engine that work for it"""
-[columns.input_type]
-doc = """type of the first inputs, such as float32, of operators whose FLOP follow from their inputs
-    (operator_input); NULL when they differ or are unknown"""
+input_type = """type of the first inputs, such as float32, of operators whose FLOP follow from their
+    inputs (operator_input); NULL when they differ or are unknown"""
 */
 WITH
 by_operator AS (

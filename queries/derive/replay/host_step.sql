@@ -7,28 +7,16 @@ grain    = """iteration in the analysis window; for a process of PyTorch without
     whole trace"""
 needs    = ["_host_span"]
 optional = ["_host_loading", "annotation_semantics"]
-[columns.trace_id]
-doc = "the trace"
-[columns.process_id]
-doc = "key of the process"
-[columns.iteration]
-doc = "as iteration.iteration; NULL for the whole trace"
-[columns.step_ns]
-unit = "ns"
-doc = "as iteration.period_ns; for the whole trace, its duration"
-[columns.input_ns]
-unit = "ns"
-doc = "time of the step in ranges that load input"
-[columns.ranges]
-doc = "number of these ranges in the step"
-[columns.evidence]
-doc = "data range or DataLoader range; NULL if the process has neither"
-[columns.method]
-doc = "as iteration.method; NULL for the whole trace"
-[columns.trains]
-doc = "true if the process has ranges of the phase backward, or backward operators"
-[columns.operator_threads]
-doc = "threads of the process that run operators of PyTorch; NULL without operators"
+returns = [
+    "trace_id", "process_id", "iteration", "step_ns", "input_ns", "ranges", "evidence", "method",
+    "trains", "operator_threads",
+]
+[columns]
+step_ns = "as iteration.period_ns; for the whole trace, its duration"
+input_ns = "time of the step in ranges that load input"
+ranges = "number of these ranges in the step"
+evidence = "data range or DataLoader range; NULL if the process has neither"
+trains = "true if the process has ranges of the phase backward, or backward operators"
 */
 WITH
 kind AS (SELECT DISTINCT trace_id, process_id, evidence FROM _host_loading),

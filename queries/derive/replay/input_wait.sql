@@ -7,25 +7,18 @@ source   = """pauses of the host in a range of the phase data or of a loader; in
 grain    = "CUDA call after a wait"
 needs    = ["host_chain", "gpu_chain"]
 optional = ["annotation_semantics", "annotation_range", "memcpy", "step_window"]
-[columns.trace_id]
-doc = "the trace"
-[columns.process_id]
-doc = "key of the process; -1 when unknown"
-[columns.position]
-doc = "host_chain.position of the call"
-[columns.evidence]
-doc = "data range, DataLoader range or copy of the batch"
-[columns.start_ns]
-unit = "ns"
-doc = "start of the wait: of the pause before the call, or of the range inside it"
-[columns.end_ns]
-unit = "ns"
-doc = "end of the wait"
-[columns.wait_ns]
-unit = "ns"
-doc = "time of the pause inside the range; without a range, the whole pause (host_chain.think_ns)"
-[columns.is_loaded_here]
-doc = """true if the launching thread loads the batch itself, by the name of the range: a
+returns = [
+    "trace_id", "process_id", "position", "evidence", "start_ns", "end_ns", "wait_ns",
+    "is_loaded_here",
+]
+[columns]
+position = "host_chain.position of the call"
+evidence = "data range, DataLoader range or copy of the batch"
+start_ns = "start of the wait: of the pause before the call, or of the range inside it"
+end_ns = "end of the wait"
+wait_ns = """time of the pause inside the range; without a range, the whole pause
+    (host_chain.think_ns)"""
+is_loaded_here = """true if the launching thread loads the batch itself, by the name of the range: a
     DataLoader without workers; NULL when unknown"""
 */
 WITH

@@ -5,19 +5,15 @@ source   = """kernel_class; precision by data/kernel_precisions.csv, layout by n
     cuDNN and PyTorch"""
 grain    = "kernel name, per trace"
 needs    = ["kernel_class", "kernel_precisions"]
-[columns.trace_id]
-doc = "the trace"
-[columns.name]
-doc = "kernel name"
-[columns.cause]
-doc = """communication, or gpu_matmul_tensor_core, gpu_matmul_no_tensor_core, gpu_matmul (of
+returns = ["trace_id", "name", "cause", "precision", "is_update"]
+[columns]
+name = "kernel name"
+cause = """communication, or gpu_matmul_tensor_core, gpu_matmul_no_tensor_core, gpu_matmul (of
     unknown precision), gpu_attention, gpu_normalization, gpu_layout, gpu_elementwise,
     gpu_optimizer, gpu_reduction, gpu_pooling, gpu_indexing, gpu_other"""
-[columns.precision]
-doc = """of matrix work and attention: half (FP16, BF16, FP8), tf32 or fp32; half for kernels on
-    tensor cores whose name does not show it; NULL when unknown, and for other kernels"""
-[columns.is_update]
-doc = """true for the pointwise kernels of an optimizer that is not fused: addcmul, addcdiv"""
+precision = """of matrix work and attention: half (FP16, BF16, FP8), tf32 or fp32; half for kernels
+    on tensor cores whose name does not show it; NULL when unknown, and for other kernels"""
+is_update = "true for the pointwise kernels of an optimizer that is not fused: addcmul, addcdiv"
 */
 SELECT trace_id, name,
     CASE

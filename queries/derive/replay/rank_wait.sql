@@ -6,19 +6,12 @@ source   = """starts of the same collective on the ranks whose traces are read t
 grain    = "communication kernel that waits for another rank"
 needs    = ["matched_collective"]
 optional = ["collective", "gpu_chain"]
-[columns.trace_id]
-doc = "the trace"
-[columns.process_id]
-doc = "key of the process; -1 when unknown"
-[columns.position]
-doc = "gpu_chain.position of the kernel"
-[columns.job]
-doc = "the job"
-[columns.wait_ns]
-unit = "ns"
-doc = "time from its start until the last rank begins, at most its duration"
-[columns.last_rank]
-doc = "the last rank"
+returns = ["trace_id", "process_id", "position", "job", "wait_ns", "last_rank"]
+[columns]
+process_id = "key of the process; -1 when unknown"
+position = "gpu_chain.position of the kernel"
+wait_ns = "time from its start until the last rank begins, at most its duration"
+last_rank = "the last rank"
 */
 SELECT g.trace_id, g.process_id, g.position, m.job,
     least(m.wait_ns, g.end_ns - g.start_ns)::BIGINT AS wait_ns, m.last_rank

@@ -10,26 +10,15 @@ needs    = [
     "device_peak", "gpu_products", "memcpy", "process", "trace", "whatif_models",
 ]
 computed_by = "tbd_trace.why.relations"
+returns = ["trace_id", "process_id", "change", "event", "position", "start_ns", "end_ns"]
 [params.change]
 doc     = """changes of `tbd-trace whatif --list`, separated by ; and applied together;
     none: the replay of the trace as it is"""
 default = ""
-[columns.trace_id]
-doc = "the trace"
-[columns.process_id]
-doc = "key of the process; -1 when unknown"
-[columns.change]
-doc = "the changes; empty for none"
-[columns.event]
-doc = "call or operation"
-[columns.position]
-doc = "host_chain.position of a call, gpu_chain.position of an operation"
-[columns.start_ns]
-unit = "ns"
-doc = "start"
-[columns.end_ns]
-unit = "ns"
-doc = "end"
+[columns]
+change = "the changes; empty for none"
+event = "call or operation"
+position = "host_chain.position of a call, gpu_chain.position of an operation"
 [advice]
 missing = "needs operations of a GPU with a duration; {longer}"
 */

@@ -11,75 +11,39 @@ needs    = [
     "memcpy", "process", "trace", "step_causes",
 ]
 computed_by = "tbd_trace.why.relations"
-[columns.trace_id]
-doc = "the trace"
-[columns.process_id]
-doc = "key of the process; -1 when unknown"
-[columns.pid]
-doc = "process; NULL when unknown"
-[columns.device_id]
-doc = "its device with the most GPU work; -1 when unknown"
-[columns.rank]
-doc = "rank of the cause by share, from 1"
-[columns.cause]
-doc = "the cause, as in step_causes"
-[columns.title]
-doc = "the cause in words"
-[columns.share_pct]
-unit = "%"
-doc = "share of the elapsed time; those of a process sum to 100 %"
-[columns.ns_per_step]
-unit = "ns"
-doc = "time per step; NULL without steps"
-[columns.evidence]
-doc = "what in the trace shows the cause"
-[columns.confidence]
-doc = "high or low"
-[columns.best_step_ns]
-unit = "ns"
-doc = "step after its change in the best of 8 in 10 cases; NULL if no change is known"
-[columns.likely_step_ns]
-unit = "ns"
-doc = "step after its change, likely; NULL as best_step_ns"
-[columns.worst_step_ns]
-unit = "ns"
-doc = "step after its change in the worst of 8 in 10 cases; NULL as best_step_ns"
-[columns.gain_pct]
-unit = "%"
-doc = "judged_step_ns ÷ likely_step_ns - 1; NULL as best_step_ns"
-[columns.advice]
-doc = "change to try; NULL if none is known, or it likely gains less than 3 %"
-[columns.remedy]
-doc = "change of whatif that likely gains most; NULL if none is known"
-[columns.is_change]
-doc = "true for the cause whose advice gains most"
-[columns.steps]
-doc = "steps used, those of the analysis window; 0 if none were found"
-[columns.step_ns]
-unit = "ns"
-doc = "mean of the steps used; NULL without steps"
-[columns.gpu_step_ns]
-unit = "ns"
-doc = "time per step in which the GPU works; NULL without steps"
-[columns.elapsed_ns]
-unit = "ns"
-doc = "time that the shares divide"
-[columns.judged_step_ns]
-unit = "ns"
-doc = "mean of the steps used, to which gains refer; NULL without steps"
-[columns.replay_error_pct]
-unit = "%"
-doc = "error of the mean step if the replay drops unexplained time; NULL without gains"
-[columns.measured_over]
-doc = "steps behind shares and gains"
-[columns.method]
-doc = "recognition of steps (iteration.method); NULL without steps"
-[columns.trains]
-doc = "true if the program is known or assumed to train"
-[columns.sampled]
-doc = "what limits the kernels, by periodic GPU metrics; NULL without samples"
-[columns.not_known]
-doc = "sentences: missing data, and how to record it"
+returns = [
+    "trace_id", "process_id", "pid", "device_id", "rank", "cause", "title", "share_pct",
+    "ns_per_step", "evidence", "confidence", "best_step_ns", "likely_step_ns", "worst_step_ns",
+    "gain_pct", "advice", "remedy", "is_change", "steps", "step_ns", "gpu_step_ns", "elapsed_ns",
+    "judged_step_ns", "replay_error_pct", "measured_over", "method", "trains", "sampled",
+    "not_known",
+]
+[columns]
+device_id = "its device with the most GPU work; -1 when unknown"
+rank = "rank of the cause by share, from 1"
+cause = "the cause, as in step_causes"
+title = "the cause in words"
+share_pct = "share of the elapsed time; those of a process sum to 100 %"
+ns_per_step = {unit = "ns", doc = "time per step; NULL without steps"}
+evidence = "what in the trace shows the cause"
+confidence = "high or low"
+best_step_ns = "step after its change in the best of 8 in 10 cases; NULL if no change is known"
+likely_step_ns = "step after its change, likely; NULL as best_step_ns"
+worst_step_ns = "step after its change in the worst of 8 in 10 cases; NULL as best_step_ns"
+gain_pct = "judged_step_ns ÷ likely_step_ns - 1; NULL as best_step_ns"
+advice = "change to try; NULL if none is known, or it likely gains less than 3 %"
+remedy = "change of whatif that likely gains most; NULL if none is known"
+is_change = "true for the cause whose advice gains most"
+steps = "steps used, those of the analysis window; 0 if none were found"
+step_ns = "mean of the steps used; NULL without steps"
+gpu_step_ns = "time per step in which the GPU works; NULL without steps"
+elapsed_ns = "time that the shares divide"
+judged_step_ns = "mean of the steps used, to which gains refer; NULL without steps"
+replay_error_pct = "error of the mean step if the replay drops unexplained time; NULL without gains"
+measured_over = "steps behind shares and gains"
+method = "recognition of steps (iteration.method); NULL without steps"
+sampled = "what limits the kernels, by periodic GPU metrics; NULL without samples"
+not_known = "sentences: missing data, and how to record it"
 [advice]
 missing = "needs operations of a GPU with a duration; {longer}"
 */

@@ -6,35 +6,23 @@ source   = """the steps that metrics include (host_window); a step lasts from it
 grain    = "step of a process in the analysis window, on its busiest device"
 needs    = ["gpu_chain"]
 optional = ["host_chain", "host_window", "op_scope", "iteration"]
-[columns.trace_id]
-doc = "the trace"
-[columns.process_id]
-doc = "key of the process; -1 when unknown"
-[columns.device_id]
-doc = "device with the most time in kernels; -1 when unknown"
-[columns.step]
-doc = "number of the step (iteration.iteration)"
-[columns.position]
-doc = "gpu_chain.position of the first operation of the step"
-[columns.next_position]
-doc = """gpu_chain.position of the first operation of the next step, even if that one is outside the
-    window; NULL for the last step"""
-[columns.begin_position]
-doc = "host_chain.position where the host begins the step; NULL inside successive steps"
-[columns.end_position]
-doc = "host_chain.position where the host ends the step; NULL inside successive steps"
-[columns.start_ns]
-unit = "ns"
-doc = "start of the step (iteration.period_start_ns)"
-[columns.end_ns]
-unit = "ns"
-doc = "end of the step (iteration.period_end_ns)"
-[columns.warm_up]
-doc = "sign of warm-up (iteration.warm_up); NULL without one"
-[columns.method]
-doc = "iteration.method"
-[columns.confidence]
-doc = "iteration.confidence"
+returns = [
+    "trace_id", "process_id", "device_id", "step", "position", "next_position", "begin_position",
+    "end_position", "start_ns", "end_ns", "warm_up", "method", "confidence",
+]
+[columns]
+device_id = "device with the most time in kernels; -1 when unknown"
+step = "number of the step (iteration.iteration)"
+position = "gpu_chain.position of the first operation of the step"
+next_position = """gpu_chain.position of the first operation of the next step, even if that one is
+    outside the window; NULL for the last step"""
+begin_position = "host_chain.position where the host begins the step; NULL inside successive steps"
+end_position = "host_chain.position where the host ends the step; NULL inside successive steps"
+start_ns = "start of the step (iteration.period_start_ns)"
+end_ns = "end of the step (iteration.period_end_ns)"
+warm_up = "sign of warm-up (iteration.warm_up); NULL without one"
+method = "iteration.method"
+confidence = "iteration.confidence"
 [advice]
 missing = "needs complete steps; {steps}"
 */

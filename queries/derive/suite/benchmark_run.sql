@@ -7,53 +7,32 @@ source   = """total samples ÷ total time of the unprofiled run, else of the tim
 grain    = "timeline of a capture with a recorded model and batch size"
 needs    = ["trace"]
 optional = ["iteration_rate", "device", "device_peak", "device_timeline"]
-[columns.trace_id]
-doc = "the trace"
-[columns.capture]
-doc = "capture directory, or file name"
-[columns.model]
-doc = "model"
-[columns.framework]
-doc = "framework; NULL if capture.json does not record it"
-[columns.software]
-doc = "framework, its version and execution mode; NULL if capture.json does not record them"
-[columns.gpu]
-doc = "GPUs used, or cpu; NULL when unknown"
-[columns.precision]
-doc = """arithmetic precision, and the type of automatic casting; NULL if capture.json does not
-    record it"""
-[columns.workload]
-doc = """model and all properties that must agree to compare frameworks, GPUs or batch sizes:
+[columns]
+trace_id = "the trace"
+capture = "capture directory, or file name"
+model = "model"
+framework = "framework; NULL if capture.json does not record it"
+software = "framework, its version and execution mode; NULL if capture.json does not record them"
+gpu = "GPUs used, or cpu; NULL when unknown"
+precision = """arithmetic precision, and the type of automatic casting; NULL if capture.json does
+    not record it"""
+workload = """model and all properties that must agree to compare frameworks, GPUs or batch sizes:
     variant, data set, batch definition, sequence policy, optimizer, precision, scale, processes,
     kind of run"""
-[columns.sweep]
-doc = "batch-size sweep of the run: model, framework, precision and GPU"
-[columns.batch_size]
-unit = "sample"
-doc = "samples per iteration and process"
-[columns.samples_per_s]
-unit = "sample/s"
-doc = "throughput of all processes together"
-[columns.low_samples_per_s]
-unit = "sample/s"
-doc = "lower end of its interval; NULL with fewer than three iterations"
-[columns.high_samples_per_s]
-unit = "sample/s"
-doc = "upper end of its interval; NULL as low_samples_per_s"
-[columns.iterations]
-doc = "iterations measured for the throughput"
-[columns.peak_bytes]
-unit = "byte"
-doc = "peak device memory allocated for tensors, without reserved memory; NULL if not recorded"
-[columns.memory_bytes]
-unit = "byte"
-doc = "memory of the smallest GPU used; NULL when unknown"
-[columns.peak_flops]
-unit = "FLOP/s"
-doc = "total peak of the GPUs used, for the precision; NULL when unknown"
-[columns.evidence]
-doc = """unprofiled: the unprofiled run of the capture; profiled: the timeline; and the properties
-    that are labels of `tbd-trace ingest`"""
+sweep = "batch-size sweep of the run: model, framework, precision and GPU"
+batch_size = {unit = "sample", doc = "samples per iteration and process"}
+samples_per_s = {unit = "sample/s", doc = "throughput of all processes together"}
+low_samples_per_s = {unit = "sample/s", doc = """lower end of its interval; NULL with fewer than
+    three iterations"""}
+high_samples_per_s = {unit = "sample/s", doc = """upper end of its interval; NULL as
+    low_samples_per_s"""}
+iterations = "iterations measured for the throughput"
+peak_bytes = """peak device memory allocated for tensors, without reserved memory; NULL if not
+    recorded"""
+memory_bytes = "memory of the smallest GPU used; NULL when unknown"
+peak_flops = "total peak of the GPUs used, for the precision; NULL when unknown"
+evidence = """unprofiled: the unprofiled run of the capture; profiled: the timeline; and the
+    properties that are labels of `tbd-trace ingest`"""
 */
 WITH
 used AS (

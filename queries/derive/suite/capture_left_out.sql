@@ -5,10 +5,9 @@ source   = "a comparison needs GPU work, or a recorded choice of the CPU, and a 
 grain    = "trace that cannot be compared; metric runs of a capture with a timeline are not listed"
 needs    = ["trace"]
 optional = ["iteration_rate", "layer_clock", "counter_donor_trace"]
-[columns.trace_id]
-doc = "the trace"
-[columns.why]
-doc = "missing contents"
+[columns]
+trace_id = "the trace"
+why = "missing contents"
 */
 SELECT trace_id, why
 FROM (

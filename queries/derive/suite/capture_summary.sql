@@ -6,51 +6,33 @@ source   = "throughput of the unprofiled run (Zhu et al. 2018, section 3.4.1)"
 grain    = "timeline of a capture, without those in capture_left_out"
 needs    = ["trace"]
 optional = ["capture_left_out", "iteration_rate", "device", "device_timeline", "layer_clock"]
-[columns.trace_id]
-doc = "the trace"
-[columns.capture]
-doc = "capture directory, or file name"
-[columns.model]
-doc = "model; NULL if capture.json does not record it"
-[columns.framework]
-doc = "framework; NULL if capture.json does not record it"
-[columns.configuration]
-doc = "framework, and any property that differs but should agree"
-[columns.batch_size]
-unit = "sample"
-doc = "samples per iteration and process; NULL if capture.json does not record it"
-[columns.throughput]
-doc = "throughput of all processes together, in the unit in column throughput_unit"
-[columns.throughput_unit]
-doc = """unit in which throughput of the model is published, such as images/s; samples/s if
-    capture.json names no unit, and for profiled runs"""
-[columns.throughput_run]
-doc = """unprofiled: the unprofiled run of the capture; profiled: the iterations of the timeline,
-    without such a run; and the properties that are labels of `tbd-trace ingest`"""
-[columns.iteration_ns]
-unit = "ns"
-doc = "mean iteration with the profiler, start to start (iteration_rate), averaged over processes"
-[columns.gpu_busy_pct]
-unit = "%"
-doc = "time with GPU work ÷ elapsed, over all GPUs used; NULL without GPU work in the trace"
-[columns.layer_clock]
-doc = "gpu or host: clock of the layer times; NULL without layers"
-[columns.peak_device_bytes]
-unit = "byte"
-doc = "peak device memory allocated for tensors; NULL if not recorded"
-[columns.device]
-doc = "GPUs used, or cpu; NULL when unknown"
-[columns.precision]
-doc = """arithmetic precision, and the type of automatic casting; NULL if capture.json does not
-    record it"""
-[columns.profiler]
-doc = "profiler of the timeline, with its version"
-[columns.measured_over]
-doc = """steady state, or all iterations without a steady state; several joined by a comma if
-    processes differ"""
-[columns.differs]
-doc = """properties that differ, one sentence each, with the captures. All captures must agree in
-    device, precision, scale, processes, profiler (any version), throughput run, layer clock and
+[columns]
+trace_id = "the trace"
+capture = "capture directory, or file name"
+model = "model; NULL if capture.json does not record it"
+framework = "framework; NULL if capture.json does not record it"
+configuration = "framework, and any property that differs but should agree"
+batch_size = {unit = "sample", doc = """samples per iteration and process; NULL if capture.json does
+    not record it"""}
+throughput = "throughput of all processes together, in the unit in column throughput_unit"
+throughput_unit = """unit in which throughput of the model is published, such as images/s; samples/s
+    if capture.json names no unit, and for profiled runs"""
+throughput_run = """unprofiled: the unprofiled run of the capture; profiled: the iterations of the
+    timeline, without such a run; and the properties that are labels of `tbd-trace ingest`"""
+iteration_ns = """mean iteration with the profiler, start to start (iteration_rate), averaged over
+    processes"""
+gpu_busy_pct = """time with GPU work ÷ elapsed, over all GPUs used; NULL without GPU work in the
+    trace"""
+layer_clock = "gpu or host: clock of the layer times; NULL without layers"
+peak_device_bytes = "peak device memory allocated for tensors; NULL if not recorded"
+device = "GPUs used, or cpu; NULL when unknown"
+precision = """arithmetic precision, and the type of automatic casting; NULL if capture.json does
+    not record it"""
+profiler = "profiler of the timeline, with its version"
+measured_over = """steady state, or all iterations without a steady state; several joined by a comma
+    if processes differ"""
+differs = """properties that differ, one sentence each, with the captures. All captures must agree
+    in device, precision, scale, processes, profiler (any version), throughput run, layer clock and
     synthetic; captures of a model in variant, data set, batch definition, sequence policy and
     optimizer; captures of a model and framework in framework version. Unknown differs from known.
     NULL if all agree"""

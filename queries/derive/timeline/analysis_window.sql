@@ -5,31 +5,19 @@ source   = "Zhu et al. 2018: metrics are computed over the steady state"
 grain    = "device used by a process"
 needs    = ["op_scope"]
 optional = ["host_window"]
-[columns.trace_id]
-doc = "the trace"
-[columns.process_id]
-doc = "key of the process"
-[columns.device_id]
-doc = "device"
-[columns.measured_over]
-doc = "contents of the window: steady state, all iterations, whole trace"
-[columns.first_iteration]
-doc = "first iteration of the window; NULL for the whole trace"
-[columns.last_iteration]
-doc = "last iteration of the window; NULL for the whole trace"
-[columns.iterations]
-doc = "number of iterations in the window; NULL for the whole trace"
-[columns.start_ns]
-unit = "ns"
-doc = """start of the period of the first iteration (iteration.period_start_ns); for the whole
+returns = [
+    "trace_id", "process_id", "device_id", "measured_over", "first_iteration", "last_iteration",
+    "iterations", "start_ns", "end_ns", "elapsed_ns",
+]
+[columns]
+first_iteration = "first iteration of the window; NULL for the whole trace"
+last_iteration = "last iteration of the window; NULL for the whole trace"
+iterations = "number of iterations in the window; NULL for the whole trace"
+start_ns = """start of the period of the first iteration (iteration.period_start_ns); for the whole
     trace, start of the first operation on the device"""
-[columns.end_ns]
-unit = "ns"
-doc = """end of the period of the last iteration; for the whole trace, end of the last operation on
-    the device"""
-[columns.elapsed_ns]
-unit = "ns"
-doc = """sum of the periods of the iterations, less than end − start if the window leaves out
+end_ns = """end of the period of the last iteration; for the whole trace, end of the last operation
+    on the device"""
+elapsed_ns = """sum of the periods of the iterations, less than end − start if the window leaves out
     pauses; for the whole trace, end − start"""
 */
 WITH

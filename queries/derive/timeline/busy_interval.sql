@@ -6,23 +6,14 @@ source   = """union of the operations of a process on a device; operations that 
     form one interval"""
 grain    = "interval of a device used by a process, over the whole trace including warm-up"
 needs    = ["gpu_op"]
-[columns.trace_id]
-doc = "the trace"
-[columns.process_id]
-doc = "key of the process; -1 when unknown"
-[columns.device_id]
-doc = "device; -1 when unknown"
-[columns.part]
-doc = "operations in the union: busy (all operations) or kernel (kernels and graphs)"
-[columns.start_ns]
-unit = "ns"
-doc = "start of the first operation"
-[columns.end_ns]
-unit = "ns"
-doc = "end of the last operation"
-[columns.before_ns]
-unit = "ns"
-doc = "total length of the earlier intervals of this part"
+returns = ["trace_id", "process_id", "device_id", "part", "start_ns", "end_ns", "before_ns"]
+[columns]
+process_id = "key of the process; -1 when unknown"
+device_id = "device; -1 when unknown"
+part = "operations in the union: busy (all operations) or kernel (kernels and graphs)"
+start_ns = "start of the first operation"
+end_ns = "end of the last operation"
+before_ns = "total length of the earlier intervals of this part"
 */
 WITH
 operation AS (

@@ -5,25 +5,17 @@ source   = """an operation starts after its launching call began; at ingestion, 
     shifted to the host clock if possible (trace.notes)"""
 grain    = "device used by a process"
 needs    = ["trace", "op_scope"]
-[columns.trace_id]
-doc = "the trace"
-[columns.process_id]
-doc = "key of the process; NULL when unknown"
-[columns.device_id]
-doc = "device; NULL when unknown"
-[columns.launches]
-doc = "operations with a recorded launch"
-[columns.early]
-doc = "operations that start more than 50 µs before their launch"
-[columns.shortest_ns]
-unit = "ns"
-doc = """shortest time from the start of a launch to the start of its operation; NULL without
-    launches"""
-[columns.agrees]
-doc = """true if no contradiction was found: at most 1 % of the operations start before their
+[columns]
+trace_id = "the trace"
+process_id = "key of the process; NULL when unknown"
+device_id = "device; NULL when unknown"
+launches = "operations with a recorded launch"
+early = "operations that start more than 50 µs before their launch"
+shortest_ns = """shortest time from the start of a launch to the start of its operation; NULL
+    without launches"""
+agrees = """true if no contradiction was found: at most 1 % of the operations start before their
     launch, some operation starts within a second of its launch, and ingestion found no other"""
-[columns.reason]
-doc = "why the clocks do not agree; NULL if they agree"
+reason = "why the clocks do not agree; NULL if they agree"
 */
 WITH
 -- 50 µs is the tolerance of queries/ingest/audit/clock.sql.

@@ -4,34 +4,22 @@ question = "What did each device do at each moment of the analysis window?"
 source   = "a moment is compute if a kernel runs, else communication, else copy, else idle"
 grain    = "interval in which a device does one activity for one process"
 needs    = ["op_scope", "analysis_window", "host_window", "kernel_class"]
-[columns.trace_id]
-doc = "the trace"
-[columns.process_id]
-doc = "key of the process; -1 when unknown"
-[columns.device_id]
-doc = "device; -1 when unknown"
-[columns.iteration]
-doc = "iteration whose period contains the interval; NULL without iterations"
-[columns.start_ns]
-unit = "ns"
-doc = "start"
-[columns.end_ns]
-unit = "ns"
-doc = "end"
-[columns.duration_ns]
-unit = "ns"
-doc = "end - start"
-[columns.activity]
-doc = "compute, communication, copy or idle"
-[columns.is_between]
-doc = """true if idle between the last operation of an iteration and the first of the next; false
-    without iterations"""
-[columns.kernel_active]
-doc = "true if a kernel of any kind runs"
-[columns.communication_active]
-doc = "true if a communication kernel runs, alone or with others"
-[columns.copy_active]
-doc = "true if a copy or fill runs, alone or with kernels"
+returns = [
+    "trace_id", "process_id", "device_id", "iteration", "start_ns", "end_ns", "duration_ns",
+    "activity", "is_between", "kernel_active", "communication_active", "copy_active",
+]
+[columns]
+process_id = "key of the process; -1 when unknown"
+device_id = "device; -1 when unknown"
+iteration = "iteration whose period contains the interval; NULL without iterations"
+start_ns = "start"
+end_ns = "end"
+activity = "compute, communication, copy or idle"
+is_between = """true if idle between the last operation of an iteration and the first of the next;
+    false without iterations"""
+kernel_active = "true if a kernel of any kind runs"
+communication_active = "true if a communication kernel runs, alone or with others"
+copy_active = "true if a copy or fill runs, alone or with kernels"
 [advice]
 missing = "needs GPU operations; {timeline}"
 gpu_work = "GPU operations"

@@ -6,35 +6,25 @@ grain    = """iteration in the analysis window of its process; for a process wit
     whole trace"""
 needs    = ["annotation_range", "_annotation_role"]
 optional = ["iteration"]
+returns = [
+    "trace_id", "process_id", "measured_over", "iteration", "thread_id", "start_ns", "end_ns",
+    "clock", "period_start_ns", "period_end_ns",
+]
 [params.window]
 doc = """steady: steady state, else all iterations, else the whole trace; iterations: all
     iterations, including warm-up; trace: the whole trace"""
 choices = ["steady", "iterations", "trace"]
 default = "steady"
-[columns.trace_id]
-doc = "the trace"
-[columns.process_id]
-doc = "key of the process"
-[columns.measured_over]
-doc = "contents of the window: steady state, all iterations, whole trace"
-[columns.iteration]
-doc = "number of the iteration; NULL for the whole trace"
-[columns.thread_id]
-doc = "thread that marked the iteration; NULL for the whole trace"
-[columns.start_ns]
-unit = "ns"
-doc = "start of the iteration; for the whole trace, start of the first NVTX range of the process"
-[columns.end_ns]
-unit = "ns"
-doc = "end of the iteration; for the whole trace, end of the last NVTX range of the process"
-[columns.clock]
-doc = "as iteration.clock; NULL for the whole trace"
-[columns.period_start_ns]
-unit = "ns"
-doc = "as iteration.period_start_ns; NULL for the whole trace"
-[columns.period_end_ns]
-unit = "ns"
-doc = "as iteration.period_end_ns; NULL for the whole trace"
+[columns]
+measured_over = "contents of the window: steady state, all iterations, whole trace"
+iteration = "number of the iteration; NULL for the whole trace"
+thread_id = "thread that marked the iteration; NULL for the whole trace"
+start_ns = """start of the iteration; for the whole trace, start of the first NVTX range of the
+    process"""
+end_ns = "end of the iteration; for the whole trace, end of the last NVTX range of the process"
+clock = "as iteration.clock; NULL for the whole trace"
+period_start_ns = "as iteration.period_start_ns; NULL for the whole trace"
+period_end_ns = "as iteration.period_end_ns; NULL for the whole trace"
 */
 WITH
 chosen AS (

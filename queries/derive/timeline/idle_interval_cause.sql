@@ -5,24 +5,18 @@ source   = """idle time of device_timeline, divided among the causes of cause_in
     a gap sum to its length"""
 grain    = "gap in the operations of a device, and cause"
 needs    = ["gpu_op", "device_timeline", "cause_interval"]
-[columns.trace_id]
-doc = "the trace"
-[columns.process_id]
-doc = "key of the process; -1 when unknown"
-[columns.device_id]
-doc = "device; -1 when unknown"
-[columns.gap_id]
-doc = "number of the gap"
-[columns.cause]
-doc = "the cause, as in step_causes"
-[columns.is_between]
-doc = "true if the gap is between the last operation of an iteration and the first of the next"
-[columns.duration_ns]
-unit = "ns"
-doc = "part of the gap with this cause"
-[columns.longest_ns]
-unit = "ns"
-doc = "longest interval of the gap without another cause"
+returns = [
+    "trace_id", "process_id", "device_id", "gap_id", "cause", "is_between", "duration_ns",
+    "longest_ns",
+]
+[columns]
+process_id = "key of the process; -1 when unknown"
+device_id = "device; -1 when unknown"
+gap_id = "number of the gap"
+is_between = """true if the gap is between the last operation of an iteration and the first of the
+    next"""
+duration_ns = "part of the gap with this cause"
+longest_ns = "longest interval of the gap without another cause"
 */
 -- Devices are numbered, because sorting and joining numbers is faster than texts.
 WITH

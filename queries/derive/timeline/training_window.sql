@@ -9,42 +9,25 @@ optional = ["iteration", "kernel_class", "process"]
 [params.assume_training]
 doc = "true: apply the rules to programs that are not known to train, too"
 default = false
-[columns.trace_id]
-doc = "the trace"
-[columns.process_id]
-doc = "key of the process; -1 when unknown"
-[columns.device_id]
-doc = "device; -1 when unknown"
-[columns.pid]
-doc = "process; NULL when unknown"
-[columns.label]
-doc = "name of the device, such as GPU 0, with the process if several use GPUs"
-[columns.measured_over]
-doc = "steady state, all iterations or whole trace"
-[columns.iterations]
-doc = "iterations in the window; NULL for the whole trace"
-[columns.span]
-doc = "the window in words, such as 10 iterations of the steady state"
-[columns.kernels]
-doc = "kernels and graphs launched in the window"
-[columns.start_ns]
-unit = "ns"
-doc = "start of the window on the device"
-[columns.end_ns]
-unit = "ns"
-doc = "end of the window on the device"
-[columns.method]
-doc = "method that found the iterations (iteration); NULL without iterations"
-[columns.training_evidence]
-doc = """evidence of training: capture.json (it names an optimizer), nvtx or torch range (a
-    backward or optimizer phase), kernel name (a kernel of a backward pass; kernels of optimizers do
-    not count, because copies launch the same ones); NULL without evidence"""
-[columns.trains]
-doc = "true if the program is known or assumed to train"
-[columns.why_not]
-doc = "why rules for training do not apply; NULL if they apply"
-[columns.advice]
-doc = "how to make the rules applicable; NULL if they apply"
+[columns]
+trace_id = "the trace"
+process_id = "key of the process; -1 when unknown"
+device_id = "device; -1 when unknown"
+pid = "process; NULL when unknown"
+label = "name of the device, such as GPU 0, with the process if several use GPUs"
+measured_over = "steady state, all iterations or whole trace"
+iterations = "iterations in the window; NULL for the whole trace"
+span = "the window in words, such as 10 iterations of the steady state"
+kernels = "kernels and graphs launched in the window"
+start_ns = "start of the window on the device"
+end_ns = "end of the window on the device"
+method = "method that found the iterations (iteration); NULL without iterations"
+training_evidence = """evidence of training: capture.json (it names an optimizer), nvtx or torch
+    range (a backward or optimizer phase), kernel name (a kernel of a backward pass; kernels of
+    optimizers do not count, because copies launch the same ones); NULL without evidence"""
+trains = "true if the program is known or assumed to train"
+why_not = "why rules for training do not apply; NULL if they apply"
+advice = "how to make the rules applicable; NULL if they apply"
 */
 WITH
 busy AS (

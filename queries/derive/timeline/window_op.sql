@@ -3,44 +3,15 @@ title    = "GPU operations in the analysis window"
 question = "Which GPU operations are included in metrics?"
 grain    = "GPU operation launched in the analysis window of its process"
 needs    = ["op_scope", "analysis_window", "host_window"]
-[columns.trace_id]
-doc = "the trace"
-[columns.op_kind]
-doc = "kernel, memcpy, memset or graph"
-[columns.op_id]
-doc = "the operation"
-[columns.start_ns]
-unit = "ns"
-doc = "start on the GPU"
-[columns.end_ns]
-unit = "ns"
-doc = "end on the GPU"
-[columns.duration_ns]
-unit = "ns"
-doc = "end - start"
-[columns.process_id]
-doc = "key of the process"
-[columns.device_id]
-doc = "device"
-[columns.stream_id]
-doc = "CUDA stream"
-[columns.name]
-doc = "kernel name, or kind of operation"
-[columns.bytes]
-unit = "byte"
-doc = "bytes copied or filled"
-[columns.thread_id]
-doc = "thread that launched the operation"
-[columns.layer]
-doc = "layer of the operation; NULL when unknown"
-[columns.layer_evidence]
-doc = "how the layer was found (_launch_scope)"
-[columns.phase]
-doc = "data, forward, loss, backward, optimizer or communication; NULL when unknown"
-[columns.iteration]
-doc = "number of the iteration; NULL outside iterations"
-[columns.evidence]
-doc = "how the iteration was found (op_scope)"
+returns = [
+    "trace_id", "op_kind", "op_id", "start_ns", "end_ns", "duration_ns", "process_id", "device_id",
+    "stream_id", "name", "bytes", "thread_id", "layer", "layer_evidence", "phase", "iteration",
+    "evidence",
+]
+[columns]
+layer = "layer of the operation; NULL when unknown"
+layer_evidence = "how the layer was found (_launch_scope)"
+evidence = "how the iteration was found (op_scope)"
 */
 SELECT o.trace_id, o.op_kind, o.op_id, o.start_ns, o.end_ns, o.duration_ns, o.process_id,
     o.device_id, o.stream_id, o.name, o.bytes, o.thread_id, o.layer,

@@ -7,35 +7,22 @@ grain    = "domain, name and style of NVTX ranges, per trace"
 needs    = ["annotation", "nvtx_range", "gpu_op"]
 optional = ["self_operation", "innermost_name"]
 reduce   = "concat"
-[columns.trace_id]
-doc = "the trace"
-[columns.range_name]
-doc = "domain:name, or the name in the default domain; NULL for launches outside all ranges"
-[columns.style]
-doc = "push_pop or start_end"
-[columns.instances]
-doc = "ranges that are innermost around a launch"
-[columns.kernels]
-doc = "kernels launched directly in the ranges (a CUDA graph traced as a whole counts as one)"
-[columns.gpu_ns]
-unit = "ns"
-doc = "sum of the kernel durations; launches inside nested ranges count there only"
-[columns.mean_ns]
-unit = "ns"
-doc = "gpu_ns ÷ instances"
-[columns.share_pct]
-unit = "%"
-doc = "gpu_ns ÷ its sum over all rows of the trace"
-[columns.kernel_name]
-doc = "kernel with the largest part of gpu_ns"
-[columns.kernel_pct]
-unit = "%"
-doc = "share of this kernel in gpu_ns"
-[columns.memory_operations]
-doc = "copies and fills launched directly in the ranges"
-[columns.memory_ns]
-unit = "ns"
-doc = "sum of the durations of these copies and fills"
+returns = [
+    "trace_id", "range_name", "style", "instances", "kernels", "gpu_ns", "mean_ns", "share_pct",
+    "kernel_name", "kernel_pct", "memory_operations", "memory_ns",
+]
+[columns]
+range_name = "domain:name, or the name in the default domain; NULL for launches outside all ranges"
+style = "push_pop or start_end"
+instances = "ranges that are innermost around a launch"
+kernels = "kernels launched directly in the ranges (a CUDA graph traced as a whole counts as one)"
+gpu_ns = "sum of the kernel durations; launches inside nested ranges count there only"
+mean_ns = "gpu_ns ÷ instances"
+share_pct = "gpu_ns ÷ its sum over all rows of the trace"
+kernel_name = "kernel with the largest part of gpu_ns"
+kernel_pct = "share of this kernel in gpu_ns"
+memory_operations = "copies and fills launched directly in the ranges"
+memory_ns = "sum of the durations of these copies and fills"
 [plot]
 kind = "barh"
 x = ["range_name", "style"]

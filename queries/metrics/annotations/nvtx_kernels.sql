@@ -6,41 +6,16 @@ grain    = "NVTX range and kernel name, per thread of a trace"
 needs    = ["kernel", "annotation", "nvtx_range"]
 optional = ["range_kernel", "annotation_range", "annotation_tree", "process", "thread"]
 reduce   = "concat"
-[columns.trace_id]
-doc = "the trace"
-[columns.range_path]
-doc = """domain and texts from the root to the range (domain: a > b), or domain:text with by=range;
-    NULL for kernels outside all ranges"""
-[columns.style]
-doc = "push_pop or start_end"
-[columns.pid]
-doc = "process of the launch"
-[columns.tid]
-doc = "thread of the launch"
-[columns.range_instances]
-doc = "ranges that launched this kernel"
-[columns.kernel_name]
-doc = "demangled name"
-[columns.instances]
-doc = "kernels launched inside the ranges"
-[columns.total_ns]
-unit = "ns"
-doc = "sum of durations; with nested ranges of the same name, a kernel counts in both"
-[columns.mean_ns]
-unit = "ns"
-doc = "mean duration"
-[columns.median_ns]
-unit = "ns"
-doc = "median duration"
-[columns.min_ns]
-unit = "ns"
-doc = "shortest"
-[columns.max_ns]
-unit = "ns"
-doc = "longest"
-[columns.stddev_ns]
-unit = "ns"
-doc = "sample standard deviation; NULL for a single kernel"
+returns = [
+    "trace_id", "range_path", "style", "pid", "tid", "range_instances", "kernel_name", "instances",
+    "total_ns", "mean_ns", "median_ns", "min_ns", "max_ns", "stddev_ns",
+]
+[columns]
+range_path = """domain and texts from the root to the range (domain: a > b), or domain:text with
+    by=range; NULL for kernels outside all ranges"""
+style = "push_pop or start_end"
+pid = "process of the launch"
+tid = "thread of the launch"
 */
 -- Paths are long texts, so build only those of the requested rows (first_row to last_row).
 WITH RECURSIVE

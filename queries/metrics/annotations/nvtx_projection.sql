@@ -6,41 +6,20 @@ grain    = "NVTX range that launched GPU operations"
 needs    = ["annotation", "nvtx_range", "gpu_op"]
 optional = ["range_gpu_time", "annotation_tree", "process", "thread"]
 reduce   = "concat"
-[columns.trace_id]
-doc = "the trace"
-[columns.nvtx_range_id]
-doc = "key of the range"
-[columns.parent_id]
-doc = "enclosing push/pop range of the same thread and domain; NULL for a root"
-[columns.depth]
-doc = "number of enclosing ranges in the domain"
-[columns.range_name]
-doc = "domain:text"
-[columns.style]
-doc = "push_pop or start_end"
-[columns.pid]
-doc = "process"
-[columns.tid]
-doc = "thread"
-[columns.gpu_start_ns]
-unit = "ns"
-doc = "start of the first operation launched in the range"
-[columns.gpu_ns]
-unit = "ns"
-doc = "end of the last operation − start of the first"
-[columns.gpu_sum_ns]
-unit = "ns"
-doc = "sum of the durations of the operations"
-[columns.start_ns]
-unit = "ns"
-doc = "start on the host"
-[columns.host_ns]
-unit = "ns"
-doc = "duration on the host"
-[columns.launches]
-doc = "calls in the range that launched operations (distinct correlation ids)"
-[columns.operations]
-doc = "operations launched in the range"
+returns = [
+    "trace_id", "nvtx_range_id", "parent_id", "depth", "range_name", "style", "pid", "tid",
+    "gpu_start_ns", "gpu_ns", "gpu_sum_ns", "start_ns", "host_ns", "launches", "operations",
+]
+[columns]
+nvtx_range_id = "key of the range"
+parent_id = "enclosing push/pop range of the same thread and domain; NULL for a root"
+depth = "number of enclosing ranges in the domain"
+range_name = "domain:text"
+style = "push_pop or start_end"
+pid = "process"
+tid = "thread"
+start_ns = "start on the host"
+host_ns = "duration on the host"
 */
 -- Look up only the ranges of the requested rows (first_row to last_row).
 WITH shown AS MATERIALIZED (

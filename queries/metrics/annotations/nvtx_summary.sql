@@ -7,38 +7,16 @@ grain    = "domain, text and style of NVTX ranges, per trace"
 needs    = ["annotation", "annotation_host_time"]
 partial  = ["annotation_id", "start_ns", "end_ns", "is_open", "kind", "domain", "text"]
 reduce   = "concat"
-[columns.trace_id]
-doc = "the trace"
-[columns.range_name]
-doc = "domain:text, or the text in the default domain; NULL for ranges without a text"
-[columns.style]
-doc = "push_pop or start_end"
-[columns.instances]
-doc = "ranges"
-[columns.open_instances]
-doc = "ranges without an end"
-[columns.total_ns]
-unit = "ns"
-doc = "sum of durations on the host; nested ranges count in both"
-[columns.mean_ns]
-unit = "ns"
-doc = "mean duration"
-[columns.median_ns]
-unit = "ns"
-doc = "median duration"
-[columns.min_ns]
-unit = "ns"
-doc = "shortest"
-[columns.max_ns]
-unit = "ns"
-doc = "longest"
-[columns.stddev_ns]
-unit = "ns"
-doc = "sample standard deviation; NULL for a single range"
-[columns.share_pct]
-unit = "%"
-doc = """total ÷ total of all ranges of the trace; with nested ranges, the sum exceeds the elapsed
-    time"""
+returns = [
+    "trace_id", "range_name", "style", "instances", "open_instances", "total_ns", "mean_ns",
+    "median_ns", "min_ns", "max_ns", "stddev_ns", "share_pct",
+]
+[columns]
+range_name = "domain:text, or the text in the default domain; NULL for ranges without a text"
+style = "push_pop or start_end"
+mean_ns = "mean duration"
+share_pct = """total ÷ total of all ranges of the trace; with nested ranges, the sum exceeds the
+    elapsed time"""
 [plot]
 kind = "barh"
 x = ["range_name", "style"]

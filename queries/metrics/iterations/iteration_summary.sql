@@ -7,58 +7,28 @@ grain    = "process and measure"
 needs    = ["iteration"]
 optional = ["iteration_statistics", "process"]
 reduce   = "concat"
-[columns.trace_id]
-doc = "the trace"
-[columns.pid]
-doc = "process; NULL when unknown"
-[columns.measure]
-doc = "period_ns, host_ns or gpu_ns (iteration_timing)"
-[columns.n]
-doc = "iterations counted"
-[columns.mean_ns]
-unit = "ns"
-doc = "total ÷ n, the value to report; with fewer than three iterations, see stability"
-[columns.stalls]
-doc = "iterations longer than 1.5 × the median"
-[columns.stall_share_pct]
-unit = "%"
-doc = "time of the stalls ÷ total"
-[columns.stall_spacing]
-doc = """most frequent distance between successive stalls, in iterations, if at least four fifths of
-    two or more distances are equal; NULL otherwise. If it equals the number of loader workers, all
-    workers are late together"""
-[columns.typical_ns]
-unit = "ns"
-doc = "median of the iterations that are not stalls; NULL with fewer than three iterations"
-[columns.median_ns]
-unit = "ns"
-doc = "median; NULL with fewer than three iterations"
-[columns.p5_ns]
-unit = "ns"
-doc = "5th percentile, interpolated; NULL with fewer than three iterations"
-[columns.p95_ns]
-unit = "ns"
-doc = "95th percentile, interpolated; NULL with fewer than three iterations"
-[columns.cv_pct]
-unit = "%"
-doc = "coefficient of variation; NULL with fewer than three iterations"
-[columns.trend_pct]
-unit = "%"
-doc = """change from the first to the last iteration by the median slope (Theil-Sen), in percent of
-    the mean; NULL if below one standard deviation, or with fewer than ten iterations"""
-[columns.stability]
-doc = """quality of the mean: too few iterations, no steady state, two groups of times (bimodal),
-    stalls, a trend, a coefficient of variation above 5 %; or steady"""
-[columns.clock]
-doc = "clock of the periods: host, or gpu if the host ran ahead (iteration_timing)"
-[columns.measured_over]
-doc = "steady state, or all iterations without a steady state"
-[columns.dropped]
-doc = "iterations left out, with the reason"
-[columns.method]
-doc = "nvtx range, nvtx mark or anchor kernel"
-[columns.confidence]
-doc = "1 for NVTX marks of the program; for an anchor kernel, its score (_iteration_anchor)"
+returns = [
+    "trace_id", "pid", "measure", "n", "mean_ns", "stalls", "stall_share_pct", "stall_spacing",
+    "typical_ns", "median_ns", "p5_ns", "p95_ns", "cv_pct", "trend_pct", "stability", "clock",
+    "measured_over", "dropped", "method", "confidence",
+]
+[columns]
+measure = "period_ns, host_ns or gpu_ns (iteration_timing)"
+n = "iterations counted"
+mean_ns = "total ÷ n, the value to report; with fewer than three iterations, see stability"
+stall_spacing = """most frequent distance between successive stalls, in iterations, if at least four
+    fifths of two or more distances are equal; NULL otherwise. If it equals the number of loader
+    workers, all workers are late together"""
+typical_ns = "median of the iterations that are not stalls; NULL with fewer than three iterations"
+median_ns = "median; NULL with fewer than three iterations"
+p5_ns = "5th percentile, interpolated; NULL with fewer than three iterations"
+p95_ns = "95th percentile, interpolated; NULL with fewer than three iterations"
+cv_pct = "coefficient of variation; NULL with fewer than three iterations"
+trend_pct = """change from the first to the last iteration by the median slope (Theil-Sen), in
+    percent of the mean; NULL if below one standard deviation, or with fewer than ten iterations"""
+clock = "clock of the periods: host, or gpu if the host ran ahead (iteration_timing)"
+measured_over = "steady state, or all iterations without a steady state"
+dropped = "iterations left out, with the reason"
 */
 WITH
 -- Successive iterations with the same reason form a range, in which the difference of iteration

@@ -7,48 +7,26 @@ grain    = "iteration of a process"
 needs    = ["iteration"]
 optional = ["process"]
 reduce   = "concat"
-[columns.trace_id]
-doc = "the trace"
-[columns.pid]
-doc = "process; NULL when unknown"
-[columns.iteration]
-doc = "number of the iteration, from 0 in order of time"
-[columns.label]
-doc = "text of the range or mark; with an anchor kernel, its name"
-[columns.start_ns]
-unit = "ns"
-doc = "start, on the clock in column clock"
-[columns.host_ns]
-unit = "ns"
-doc = "duration on the host"
-[columns.gpu_ns]
-unit = "ns"
-doc = """GPU-projected span: end of the last operation launched in the iteration − start of the
-    first; NULL without operations"""
-[columns.period_ns]
-unit = "ns"
-doc = """start of the next iteration − start of this one, on the clock in column clock; of the last
-    iteration, until its range or its GPU work ends; NULL if its end is unknown"""
-[columns.clock]
-doc = """host: start to start on the host; gpu: first operation to first operation on the GPU, for
+returns = [
+    "trace_id", "pid", "iteration", "label", "start_ns", "host_ns", "gpu_ns", "period_ns", "clock",
+    "kernels", "kernel_ns", "in_window", "dropped", "method", "confidence",
+]
+[columns]
+iteration = "number of the iteration, from 0 in order of time"
+start_ns = "start, on the clock in column clock"
+period_ns = """start of the next iteration − start of this one, on the clock in column clock; of the
+    last iteration, until its range or its GPU work ends; NULL if its end is unknown"""
+clock = """host: start to start on the host; gpu: first operation to first operation on the GPU, for
     iterations found by an anchor kernel, and if the host ran ahead of the GPU (host periods sum to
     over 5 % less than GPU periods). In that case host periods measure how fast work was queued"""
-[columns.kernels]
-doc = "kernels launched in the iteration; NULL without GPU work in the trace"
-[columns.kernel_ns]
-unit = "ns"
-doc = "sum of kernel durations; NULL without GPU work in the trace"
-[columns.in_window]
-doc = """true if metrics include the iteration: it is in the steady state, or there is no steady
-    state and all are included"""
-[columns.dropped]
-doc = """reason for leaving it out: warm-up (first use of a kernel, allocator growth, slow start),
-    GPU work not fully recorded, next start not recorded (the last iteration); NULL otherwise"""
-[columns.method]
-doc = """nvtx range, nvtx mark, or anchor kernel (without marks: a kernel that runs once per
+kernels = "kernels launched in the iteration; NULL without GPU work in the trace"
+in_window = """true if metrics include the iteration: it is in the steady state, or there is no
+    steady state and all are included"""
+dropped = """reason for leaving it out: warm-up (first use of a kernel, allocator growth, slow
+    start), GPU work not fully recorded, next start not recorded (the last iteration); NULL
+    otherwise"""
+method = """nvtx range, nvtx mark, or anchor kernel (without marks: a kernel that runs once per
     iteration)"""
-[columns.confidence]
-doc = "1 for NVTX marks of the program; for an anchor kernel, its score (_iteration_anchor)"
 [plot]
 kind = "line"
 x = "iteration"

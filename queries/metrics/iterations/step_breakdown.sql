@@ -8,61 +8,35 @@ grain    = "device used by a process; with by=iteration, one iteration of it"
 needs    = ["gpu_op", "device_timeline"]
 optional = ["analysis_window", "process"]
 reduce   = "concat"
+returns = [
+    "trace_id", "pid", "device_id", "iteration", "elapsed_ns", "compute_ns",
+    "exposed_communication_ns", "exposed_copy_ns", "idle_ns", "idle_between_ns", "compute_pct",
+    "exposed_communication_pct", "exposed_copy_pct", "idle_pct", "communication_ns", "overlap_pct",
+    "evidence", "measured_over", "iterations",
+]
 [params.by]
 doc = "trace: the whole analysis window; iteration: each iteration in the window, by GPU time"
 choices = ["trace", "iteration"]
 default = "trace"
-[columns.trace_id]
-doc = "the trace"
-[columns.pid]
-doc = "process; NULL when unknown"
-[columns.device_id]
-doc = "device; NULL when unknown"
-[columns.iteration]
-doc = "iteration; NULL for the whole window"
-[columns.elapsed_ns]
-unit = "ns"
-doc = "elapsed time: exactly the sum of the four parts"
-[columns.compute_ns]
-unit = "ns"
-doc = "time with a kernel other than communication"
-[columns.exposed_communication_ns]
-unit = "ns"
-doc = "time with communication kernels only"
-[columns.exposed_copy_ns]
-unit = "ns"
-doc = "time with copies or fills only"
-[columns.idle_ns]
-unit = "ns"
-doc = "time without an operation of the process on the device"
-[columns.idle_between_ns]
-unit = "ns"
-doc = """part of idle_ns between the last operation of an iteration and the first of the next; NULL
-    for the whole trace"""
-[columns.compute_pct]
-unit = "%"
-doc = "compute ÷ elapsed"
-[columns.exposed_communication_pct]
-unit = "%"
-doc = "exposed communication ÷ elapsed"
-[columns.exposed_copy_pct]
-unit = "%"
-doc = "exposed copies ÷ elapsed"
-[columns.idle_pct]
-unit = "%"
-doc = "idle ÷ elapsed"
-[columns.communication_ns]
-unit = "ns"
-doc = "time with a communication kernel, exposed or overlapped"
-[columns.overlap_pct]
-unit = "%"
-doc = "communication overlapped by compute ÷ communication; NULL without communication"
-[columns.evidence]
-doc = "kernel name: communication kernels are recognised by name"
-[columns.measured_over]
-doc = "steady state, all iterations or whole trace"
-[columns.iterations]
-doc = "iterations in the window; NULL for the whole trace"
+[columns]
+device_id = "device; NULL when unknown"
+iteration = "iteration; NULL for the whole window"
+elapsed_ns = "elapsed time: exactly the sum of the four parts"
+compute_ns = "time with a kernel other than communication"
+exposed_communication_ns = "time with communication kernels only"
+exposed_copy_ns = "time with copies or fills only"
+idle_ns = "time without an operation of the process on the device"
+idle_between_ns = """part of idle_ns between the last operation of an iteration and the first of the
+    next; NULL for the whole trace"""
+compute_pct = "compute ÷ elapsed"
+exposed_communication_pct = "exposed communication ÷ elapsed"
+exposed_copy_pct = "exposed copies ÷ elapsed"
+idle_pct = "idle ÷ elapsed"
+communication_ns = "time with a communication kernel, exposed or overlapped"
+overlap_pct = "communication overlapped by compute ÷ communication; NULL without communication"
+evidence = "kernel name: communication kernels are recognised by name"
+measured_over = "steady state, all iterations or whole trace"
+iterations = "iterations in the window; NULL for the whole trace"
 [[plot]]
 kind = "stacked_bar"
 x = "iteration"

@@ -7,64 +7,41 @@ grain    = "process"
 needs    = ["iteration"]
 optional = ["iteration_rate", "trace", "process"]
 reduce   = "concat"
+returns = [
+    "trace_id", "pid", "iterations", "elapsed_ns", "iterations_per_s", "stall_share_pct",
+    "batch_size", "samples_per_s", "unprofiled_samples_per_s", "unprofiled_units_per_s",
+    "throughput_unit", "real_units_per_s", "real_unit", "padding_pct", "profiler_slowdown_pct",
+    "stability", "clock", "measured_over", "method", "confidence", "evidence",
+]
 [params.batch_size]
 doc = "samples per iteration and process; 0: the value in capture.json"
 default = 0
-[columns.trace_id]
-doc = "the trace"
-[columns.pid]
-doc = "process; NULL when unknown"
-[columns.iterations]
-doc = "iterations counted"
-[columns.elapsed_ns]
-unit = "ns"
-doc = "sum of the periods, on the clock in column clock; NULL without periods"
-[columns.iterations_per_s]
-unit = "1/s"
-doc = "iterations ÷ elapsed; with fewer than three iterations, see stability"
-[columns.stall_share_pct]
-unit = "%"
-doc = "time of iterations longer than 1.5 × the median ÷ elapsed"
-[columns.batch_size]
-unit = "sample"
-doc = "samples per iteration; NULL if neither capture.json nor the parameter sets it"
-[columns.samples_per_s]
-unit = "sample/s"
-doc = """batch size × iterations ÷ elapsed, with the profiler; if the number of samples varies
-    (--lengths), their mean in place of the batch size"""
-[columns.unprofiled_samples_per_s]
-unit = "sample/s"
-doc = "samples per second and process of the unprofiled run of the capture; NULL without one"
-[columns.unprofiled_units_per_s]
-doc = """unprofiled throughput in the unit in column throughput_unit; NULL if capture.json names no
-    unit"""
-[columns.throughput_unit]
-doc = "unit in which throughput of the model is published, such as images/s or audio s/s"
-[columns.real_units_per_s]
-doc = """units of samples without padding, such as tokens, per second and process of the unprofiled
-    run, in the unit in column real_unit; NULL if samples have the same length"""
-[columns.real_unit]
-doc = "unit of real_units_per_s"
-[columns.padding_pct]
-unit = "%"
-doc = "units of padding ÷ all units in the unprofiled run, or without one in the profiled run"
-[columns.profiler_slowdown_pct]
-unit = "%"
-doc = "100 × (unprofiled ÷ profiled − 1)"
-[columns.stability]
-doc = """quality of the rate: too few iterations, no steady state, two groups of times (bimodal),
-    stalls, a trend, a coefficient of variation above 5 %; or steady"""
-[columns.clock]
-doc = "clock of the periods: host, or gpu if the host ran ahead (iteration_timing)"
-[columns.measured_over]
-doc = "steady state, or all iterations without a steady state"
-[columns.method]
-doc = "nvtx range, nvtx mark or anchor kernel"
-[columns.confidence]
-doc = "1 for NVTX marks of the program; for an anchor kernel, its score (_iteration_anchor)"
-[columns.evidence]
-doc = """source of the batch size: capture.json, label of `tbd-trace ingest`, or parameter; NULL
-    without a batch size"""
+[columns]
+iterations_per_s = {unit = "1/s", doc = """iterations ÷ elapsed; with fewer than three iterations,
+    see stability"""}
+stall_share_pct = "time of iterations longer than 1.5 × the median ÷ elapsed"
+batch_size = {unit = "sample", doc = """samples per iteration; NULL if neither capture.json nor the
+    parameter sets it"""}
+samples_per_s = {unit = "sample/s", doc = """batch size × iterations ÷ elapsed, with the profiler;
+    if the number of samples varies (--lengths), their mean in place of the batch size"""}
+unprofiled_samples_per_s = {unit = "sample/s", doc = """samples per second and process of the
+    unprofiled run of the capture; NULL without one"""}
+unprofiled_units_per_s = """unprofiled throughput in the unit in column throughput_unit; NULL if
+    capture.json names no unit"""
+throughput_unit = """unit in which throughput of the model is published, such as images/s or audio
+    s/s"""
+real_units_per_s = """units of samples without padding, such as tokens, per second and process of
+    the unprofiled run, in the unit in column real_unit; NULL if samples have the same length"""
+real_unit = "unit of real_units_per_s"
+padding_pct = """units of padding ÷ all units in the unprofiled run, or without one in the profiled
+    run"""
+profiler_slowdown_pct = "100 × (unprofiled ÷ profiled − 1)"
+stability = """quality of the rate: too few iterations, no steady state, two groups of times
+    (bimodal), stalls, a trend, a coefficient of variation above 5 %; or steady"""
+clock = "clock of the periods: host, or gpu if the host ran ahead (iteration_timing)"
+measured_over = "steady state, or all iterations without a steady state"
+evidence = """source of the batch size: capture.json, label of `tbd-trace ingest`, or parameter;
+    NULL without a batch size"""
 [[plot]]
 kind = "barh"
 x = ["trace_id", "pid"]

@@ -7,29 +7,20 @@ needs    = ["kernel"]
 optional = ["counter_donor_trace"]
 partial  = true
 reduce   = "concat"
+returns = [
+    "trace_id", "bin_start_ns", "bin_end_ns", "kernels", "total_ns", "kernels_pct", "time_pct",
+]
 [params.bins_per_decade]
 doc = "bins per power of ten"
 default = 5
-[columns.trace_id]
-doc = "the trace"
-[columns.bin_start_ns]
-unit = "ns"
-doc = "lower limit: 10^(k ÷ bins per decade) for an integer k; 0 for kernels of zero duration"
-[columns.bin_end_ns]
-unit = "ns"
-doc = "upper limit, excluded"
-[columns.kernels]
-unit = "kernel"
-doc = "kernel executions; 0 in an empty bin"
-[columns.total_ns]
-unit = "ns"
-doc = "sum of the durations of these executions"
-[columns.kernels_pct]
-unit = "%"
-doc = "kernels ÷ all kernels of the trace with a known duration"
-[columns.time_pct]
-unit = "%"
-doc = "total ÷ total kernel time of the trace (sum over streams and devices)"
+[columns]
+bin_start_ns = """lower limit: 10^(k ÷ bins per decade) for an integer k; 0 for kernels of zero
+    duration"""
+bin_end_ns = "upper limit, excluded"
+kernels = {unit = "kernel", doc = "kernel executions; 0 in an empty bin"}
+total_ns = "sum of the durations of these executions"
+kernels_pct = "kernels ÷ all kernels of the trace with a known duration"
+time_pct = "total ÷ total kernel time of the trace (sum over streams and devices)"
 [plot]
 kind = "binned"
 x = "bin_start_ns"

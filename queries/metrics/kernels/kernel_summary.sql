@@ -7,41 +7,25 @@ needs    = ["trace"]
 optional = ["kernel", "kernel_aggregate", "counter_donor_trace"]
 partial  = true
 reduce   = "concat"
+returns = [
+    "trace_id", "kernel_name", "grid", "block", "instances", "total_ns", "mean_ns", "median_ns",
+    "min_ns", "max_ns", "stddev_ns", "share_pct",
+]
 [params.by]
 doc = "kernel: one row per name; configuration: one row per name, grid and block"
 choices = ["kernel", "configuration"]
 default = "kernel"
-[columns.trace_id]
-doc = "the trace"
-[columns.kernel_name]
-doc = "demangled name"
-[columns.grid]
-doc = "grid in blocks, x y z; NULL with by=kernel and when unknown"
-[columns.block]
-doc = "block in threads, x y z; NULL with by=kernel and when unknown"
-[columns.instances]
-doc = "executions"
-[columns.total_ns]
-unit = "ns"
-doc = "sum of durations; NULL if the tool recorded no times"
-[columns.mean_ns]
-unit = "ns"
-doc = "mean duration"
-[columns.median_ns]
-unit = "ns"
-doc = "median duration; NULL in a profiler summary"
-[columns.min_ns]
-unit = "ns"
-doc = "shortest"
-[columns.max_ns]
-unit = "ns"
-doc = "longest"
-[columns.stddev_ns]
-unit = "ns"
-doc = "sample standard deviation; NULL for a single execution and in a profiler summary"
-[columns.share_pct]
-unit = "%"
-doc = "total ÷ total kernel time of the trace (sum over streams and devices)"
+[columns]
+trace_id = "the trace"
+kernel_name = "demangled name"
+grid = "grid in blocks, x y z; NULL with by=kernel and when unknown"
+block = "block in threads, x y z; NULL with by=kernel and when unknown"
+total_ns = "sum of durations; NULL if the tool recorded no times"
+median_ns = "median duration; NULL in a profiler summary"
+min_ns = "shortest"
+max_ns = "longest"
+stddev_ns = "sample standard deviation; NULL for a single execution and in a profiler summary"
+share_pct = "total ÷ total kernel time of the trace (sum over streams and devices)"
 [plot]
 kind = "barh"
 x = ["kernel_name", "grid", "block"]

@@ -6,6 +6,10 @@ source   = """Zhu et al. 2018: table of the five longest kernels with FP32 utili
 grain    = "kernel name, below or above the mean of its trace"
 needs    = ["kernel", "kernel_counter", "kernel_utilization"]
 reduce   = "concat"
+returns = [
+    "trace_id", "side", "rank", "kernel_name", "utilization", "mean_utilization", "measure",
+    "share_pct", "total_ns", "instances", "evidence",
+]
 [params.precision]
 doc = "precision of the utilization"
 choices = ["fp32", "fp16", "tensor"]
@@ -13,33 +17,10 @@ default = "fp32"
 [params.count]
 doc = "number of kernels on each side of the mean"
 default = 5
-[columns.trace_id]
-doc = "the trace"
-[columns.side]
-doc = "below or above the mean of the trace"
-[columns.rank]
-doc = "order by total duration on that side, from 1"
-[columns.kernel_name]
-doc = "demangled name"
-[columns.utilization]
-doc = """utilization of the kernel in the unit of its measure, weighted by duration (pipe: by
-    cycles); levels without durations are weighted by executions"""
-[columns.mean_utilization]
-doc = """mean over all measured kernels of the trace, with the same weights; kernels above the
-    physical peak are excluded"""
-[columns.measure]
-doc = """FLOP (% of peak while it runs), pipe (% of SM-active cycles) or level (0 to 10, nvprof):
-    the most exact measure collected for the trace"""
-[columns.share_pct]
-unit = "%"
-doc = "total duration ÷ duration of all kernels in the window"
-[columns.total_ns]
-unit = "ns"
-doc = "total duration"
-[columns.instances]
-doc = "executions"
-[columns.evidence]
-doc = "counter"
+[columns]
+side = "below or above the mean of the trace"
+rank = "order by total duration on that side, from 1"
+evidence = "counter"
 [plot]
 kind = "stacked_barh"
 x = "kernel_name"

@@ -8,61 +8,43 @@ optional = ["achieved_occupancy", "counter_donor_trace"]
 partial  = true
 grain    = "kernel name per trace, or trace"
 reduce   = "concat"
+returns = [
+    "trace_id", "kernel_name", "theoretical_pct", "estimated_achieved_pct", "achieved_pct",
+    "limiter", "waves", "instances", "counted_instances", "configurations", "grid_blocks",
+    "block_threads", "registers_per_thread", "shared_bytes", "total_ns", "evidence",
+]
 [params.by]
 doc = "kernel: one row per kernel name; trace: one row per trace"
 choices = ["kernel", "trace"]
 default = "kernel"
-[columns.trace_id]
-doc = "the trace"
-[columns.kernel_name]
-doc = "demangled name; NULL with by=trace"
-[columns.theoretical_pct]
-unit = "%"
-doc = """resident warps that the launch configuration allows ÷ warp limit of an SM, weighted by
-    time; NULL if the GPU is not in gpu_architectures or the launch configuration is unknown"""
-[columns.estimated_achieved_pct]
-unit = "%"
-doc = """as theoretical_pct, limited by the blocks of the grid: min(active blocks per SM, blocks of
-    the grid ÷ SMs) × threads per block ÷ thread limit of an SM, weighted by time; NULL as
-    theoretical_pct, or if the number of SMs is unknown"""
-[columns.achieved_pct]
-unit = "%"
-doc = """measured: active warps ÷ warp limit over the cycles in which the SM had work, weighted by
-    time; NULL without the counter"""
-[columns.limiter]
-doc = """limit of the theoretical occupancy (warps, registers, shared memory, blocks), or grid if
-    the grid is too small to fill the GPU, for most of the time; with equal times, the first
+[columns]
+kernel_name = "demangled name; NULL with by=trace"
+theoretical_pct = """resident warps that the launch configuration allows ÷ warp limit of an SM,
+    weighted by time; NULL if the GPU is not in gpu_architectures or the launch configuration is
+    unknown"""
+estimated_achieved_pct = """as theoretical_pct, limited by the blocks of the grid: min(active blocks
+    per SM, blocks of the grid ÷ SMs) × threads per block ÷ thread limit of an SM, weighted by time;
+    NULL as theoretical_pct, or if the number of SMs is unknown"""
+achieved_pct = """measured: active warps ÷ warp limit over the cycles in which the SM had work,
+    weighted by time; NULL without the counter"""
+limiter = """limit of the theoretical occupancy (warps, registers, shared memory, blocks), or grid
+    if the grid is too small to fill the GPU, for most of the time; with equal times, the first
     alphabetically"""
-[columns.waves]
-unit = "wave"
-doc = "blocks of the grid ÷ blocks that the GPU holds at once, weighted by time"
-[columns.instances]
-unit = "kernel"
-doc = "kernel executions"
-[columns.counted_instances]
-unit = "kernel"
-doc = "executions with a measured achieved occupancy"
-[columns.configurations]
-unit = "configuration"
-doc = "number of launch configurations (grid, block, registers, shared memory) in the means"
-[columns.grid_blocks]
-unit = "block"
-doc = "blocks of the grid, in the configuration with the most time"
-[columns.block_threads]
-unit = "thread"
-doc = "threads per block, in the configuration with the most time"
-[columns.registers_per_thread]
-unit = "register"
-doc = "registers per thread, in the configuration with the most time"
-[columns.shared_bytes]
-unit = "byte"
-doc = "static and dynamic shared memory per block, in the configuration with the most time"
-[columns.total_ns]
-unit = "ns"
-doc = """sum of durations; NULL in a trace without durations, where every execution has the same
-    weight"""
-[columns.evidence]
-doc = """counter if achieved_pct was measured, else modelled; theoretical_pct and
+waves = {unit = "wave", doc = """blocks of the grid ÷ blocks that the GPU holds at once, weighted by
+    time"""}
+instances = {unit = "kernel", doc = "kernel executions"}
+counted_instances = {unit = "kernel", doc = "executions with a measured achieved occupancy"}
+configurations = {unit = "configuration", doc = """number of launch configurations (grid, block,
+    registers, shared memory) in the means"""}
+grid_blocks = {unit = "block", doc = "blocks of the grid, in the configuration with the most time"}
+block_threads = {unit = "thread", doc = """threads per block, in the configuration with the most
+    time"""}
+registers_per_thread = {unit = "register", doc = """registers per thread, in the configuration with
+    the most time"""}
+shared_bytes = "static and dynamic shared memory per block, in the configuration with the most time"
+total_ns = """sum of durations; NULL in a trace without durations, where every execution has the
+    same weight"""
+evidence = """counter if achieved_pct was measured, else modelled; theoretical_pct and
     estimated_achieved_pct are always modelled"""
 [plot]
 kind = "barh"

@@ -8,33 +8,24 @@ needs    = ["kernel", "kernel_occupancy"]
 optional = ["achieved_occupancy", "counter_donor_trace"]
 partial  = true
 reduce   = "concat"
+returns = [
+    "trace_id", "measure", "bin_start_pct", "bin_end_pct", "kernels", "total_ns", "share_pct",
+    "evidence",
+]
 [params.bins]
 doc = "bins of equal width from 0 to 100 %"
 default = 10
-[columns.trace_id]
-doc = "the trace"
-[columns.measure]
-doc = "theoretical, estimated achieved, or achieved (only with counters)"
-[columns.bin_start_pct]
-unit = "%"
-doc = """lower limit; NULL in the row of kernels whose occupancy is unknown or above 100 %, which is
-    impossible"""
-[columns.bin_end_pct]
-unit = "%"
-doc = "upper limit, excluded except for 100 %"
-[columns.kernels]
-unit = "kernel"
-doc = "kernel executions; 0 in an empty bin"
-[columns.total_ns]
-unit = "ns"
-doc = "sum of their durations; NULL in a trace without durations"
-[columns.share_pct]
-unit = "%"
-doc = """total ÷ total kernel time of the trace (sum over streams and devices); in a trace without
-    durations, kernels ÷ all kernels"""
-[columns.evidence]
-doc = """counter for achieved, modelled for theoretical and estimated achieved; NULL if no occupancy
-    is known"""
+[columns]
+measure = "theoretical, estimated achieved, or achieved (only with counters)"
+bin_start_pct = """lower limit; NULL in the row of kernels whose occupancy is unknown or above 100
+    %, which is impossible"""
+bin_end_pct = "upper limit, excluded except for 100 %"
+kernels = {unit = "kernel", doc = "kernel executions; 0 in an empty bin"}
+total_ns = "sum of their durations; NULL in a trace without durations"
+share_pct = """total ÷ total kernel time of the trace (sum over streams and devices); in a trace
+    without durations, kernels ÷ all kernels"""
+evidence = """counter for achieved, modelled for theoretical and estimated achieved; NULL if no
+    occupancy is known"""
 [plot]
 kind = "binned"
 x = "bin_start_pct"

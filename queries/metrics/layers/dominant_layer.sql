@@ -7,6 +7,10 @@ grain    = "layer (or layer type) in the analysis window, the dominant one first
 needs    = [["kernel", "annotation"], "layer_clock"]
 optional = ["window_op", "layer_host_time", "layer_type", "kernel_class"]
 reduce   = "concat"
+returns = [
+    "trace_id", "rank", "layer", "layer_type", "gpu_ns", "host_ns", "clock", "share_pct",
+    "unattributed_pct", "kernels", "evidence", "measured_over",
+]
 [params.by]
 doc = "layer: one row per layer; type: one row per layer type"
 choices = ["layer", "type"]
@@ -16,39 +20,23 @@ doc = """auto: by NVTX layers if the trace has any, else by kernel class (no res
     clock); nvtx and kernel class force one of them"""
 choices = ["auto", "nvtx", "kernel class"]
 default = "auto"
-[columns.trace_id]
-doc = "the trace"
-[columns.rank]
-doc = "1 for the dominant layer; NULL for time without a layer"
-[columns.layer]
-doc = "layer; NULL with by=type and when attributed by kernel class"
-[columns.layer_type]
-doc = "type of the layer, from layers.json or from the class of its kernels"
-[columns.gpu_ns]
-unit = "ns"
-doc = "sum of kernel durations, forward and backward; NULL without GPU work in the trace"
-[columns.host_ns]
-unit = "ns"
-doc = """exclusive host time of its ranges, forward and backward (layer_host_time); on a GPU, the
-    time to launch; NULL without layer ranges"""
-[columns.clock]
-doc = """gpu or host: clock of rank, share_pct and unattributed_pct; rows without time on this clock
-    are left out"""
-[columns.share_pct]
-unit = "%"
-doc = """time on this clock ÷ its sum over all rows: on the GPU over all kernels in the window, on
-    the host over its iterations (layers of concurrent threads count once each)"""
-[columns.unattributed_pct]
-unit = "%"
-doc = """share without a layer (or kernel class): of the kernel time of the trace; on the host, of
-    the time of the iterations in the window (loss, optimizer, data, …)"""
-[columns.kernels]
-doc = "number of kernels; NULL without GPU work in the trace"
-[columns.evidence]
-doc = """how the layer was found: nvtx, nvtx backward, sequence (several joined by +), or kernel
-    name (estimated from naming conventions)"""
-[columns.measured_over]
-doc = "steady state, all iterations or whole trace"
+[columns]
+rank = "1 for the dominant layer; NULL for time without a layer"
+layer = "layer; NULL with by=type and when attributed by kernel class"
+layer_type = "type of the layer, from layers.json or from the class of its kernels"
+gpu_ns = "sum of kernel durations, forward and backward; NULL without GPU work in the trace"
+host_ns = """exclusive host time of its ranges, forward and backward (layer_host_time); on a GPU,
+    the time to launch; NULL without layer ranges"""
+clock = """gpu or host: clock of rank, share_pct and unattributed_pct; rows without time on this
+    clock are left out"""
+share_pct = """time on this clock ÷ its sum over all rows: on the GPU over all kernels in the
+    window, on the host over its iterations (layers of concurrent threads count once each)"""
+unattributed_pct = """share without a layer (or kernel class): of the kernel time of the trace; on
+    the host, of the time of the iterations in the window (loss, optimizer, data, …)"""
+kernels = "number of kernels; NULL without GPU work in the trace"
+evidence = """how the layer was found: nvtx, nvtx backward, sequence (several joined by +), or
+    kernel name (estimated from naming conventions)"""
+measured_over = "steady state, all iterations or whole trace"
 [plot]
 kind = "barh"
 x = "layer_type"

@@ -6,34 +6,23 @@ grain    = "layer of a trace, forward and backward together"
 needs    = ["gpu_op", "window_op", "kernel_occupancy"]
 optional = ["achieved_occupancy", "analysis_window"]
 reduce   = "concat"
-[columns.trace_id]
-doc = "the trace"
-[columns.layer]
-doc = "layer; NULL for kernels without a layer"
-[columns.theoretical_pct]
-unit = "%"
-doc = """resident warps that the launch configurations allow ÷ warp limit of an SM; NULL as in query
-    occupancy"""
-[columns.estimated_achieved_pct]
-unit = "%"
-doc = "as theoretical_pct, limited by the blocks of the grids (query occupancy)"
-[columns.achieved_pct]
-unit = "%"
-doc = "measured: active warps ÷ warp limit; NULL without the counter"
-[columns.counted_pct]
-unit = "%"
-doc = "share of the kernel time of the layer with a measured achieved occupancy"
-[columns.kernels]
-unit = "kernel"
-doc = "kernel executions of the layer in the window"
-[columns.total_ns]
-unit = "ns"
-doc = "sum of the durations of these executions"
-[columns.evidence]
-doc = """counter if achieved_pct was measured, else modelled; theoretical_pct and
+returns = [
+    "trace_id", "layer", "theoretical_pct", "estimated_achieved_pct", "achieved_pct", "counted_pct",
+    "kernels", "total_ns", "evidence", "measured_over",
+]
+[columns]
+layer = "layer; NULL for kernels without a layer"
+theoretical_pct = """resident warps that the launch configurations allow ÷ warp limit of an SM; NULL
+    as in query occupancy"""
+estimated_achieved_pct = "as theoretical_pct, limited by the blocks of the grids (query occupancy)"
+achieved_pct = "measured: active warps ÷ warp limit; NULL without the counter"
+counted_pct = "share of the kernel time of the layer with a measured achieved occupancy"
+kernels = {unit = "kernel", doc = "kernel executions of the layer in the window"}
+total_ns = "sum of the durations of these executions"
+evidence = """counter if achieved_pct was measured, else modelled; theoretical_pct and
     estimated_achieved_pct are always modelled"""
-[columns.measured_over]
-doc = "steady state, all iterations or whole trace; several joined by a comma if devices differ"
+measured_over = """steady state, all iterations or whole trace; several joined by a comma if devices
+    differ"""
 [plot]
 kind = "barh"
 x = "layer"

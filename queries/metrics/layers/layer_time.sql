@@ -9,45 +9,32 @@ optional = [
     "window_op", "layer_host_time", "layer_type", "_module_call", "kernel_scope", "kernel_class",
 ]
 reduce   = "concat"
+returns = [
+    "trace_id", "layer", "layer_type", "phase", "kernels", "gpu_ns", "host_ns", "clock",
+    "iteration_ns", "share_pct", "evidence", "measured_over",
+]
 [params.by]
 doc     = """layer; module: modules of PyTorch only; op: innermost operator around the launch, or
     another range; class: class of the kernel. op and class have no host time"""
 choices = ["layer", "module", "op", "class"]
 default = "layer"
-[columns.trace_id]
-doc = "the trace"
-[columns.layer]
-doc = "layer, or what `by` names; NULL for time without one"
-[columns.layer_type]
-doc = "type, from layers.json, the class of the module or the class of its kernels"
-[columns.phase]
-doc = "data, forward, loss, backward, optimizer or communication; NULL when unknown"
-[columns.kernels]
-doc = """number of kernels (a CUDA graph traced as a whole counts as one); NULL without GPU work in
-    the trace"""
-[columns.gpu_ns]
-unit = "ns"
-doc = "sum of kernel durations in the window; NULL without GPU work in the trace"
-[columns.host_ns]
-unit = "ns"
-doc = """exclusive host time of its ranges in the window (layer_host_time); on a GPU, the time to
-    launch; NULL without layer ranges"""
-[columns.clock]
-doc = """gpu or host (parameter clock): clock of iteration_ns, share_pct and the order; rows without
-    time on this clock are left out"""
-[columns.iteration_ns]
-unit = "ns"
-doc = "time on this clock ÷ iterations in the window; NULL without iterations"
-[columns.share_pct]
-unit = "%"
-doc = """time on this clock ÷ its sum over all rows: on the GPU over all kernels in the window, on
-    the host over its iterations"""
-[columns.evidence]
-doc = """nvtx (a range around the launch; on the host clock, the range itself), nvtx backward (a
-    backward range), torch module, torch op, torch range, sequence (autograd sequence number),
+[columns]
+layer = "layer, or what `by` names; NULL for time without one"
+layer_type = "type, from layers.json, the class of the module or the class of its kernels"
+kernels = """number of kernels (a CUDA graph traced as a whole counts as one); NULL without GPU work
+    in the trace"""
+gpu_ns = "sum of kernel durations in the window; NULL without GPU work in the trace"
+host_ns = """exclusive host time of its ranges in the window (layer_host_time); on a GPU, the time
+    to launch; NULL without layer ranges"""
+clock = """gpu or host (parameter clock): clock of iteration_ns, share_pct and the order; rows
+    without time on this clock are left out"""
+iteration_ns = "time on this clock ÷ iterations in the window; NULL without iterations"
+share_pct = """time on this clock ÷ its sum over all rows: on the GPU over all kernels in the
+    window, on the host over its iterations"""
+evidence = """nvtx (a range around the launch; on the host clock, the range itself), nvtx backward
+    (a backward range), torch module, torch op, torch range, sequence (autograd sequence number),
     kernel name (by=class); NULL for time without a layer"""
-[columns.measured_over]
-doc = "steady state, all iterations or whole trace"
+measured_over = "steady state, all iterations or whole trace"
 [plot]
 kind = "barh"
 x = "layer"

@@ -6,44 +6,27 @@ source   = """state of the segments and blocks in the snapshot: held = requested
 grain    = "device, or segment type, pool and stream of a device (parameter by)"
 needs    = ["memory_segment", "memory_block"]
 reduce   = "concat"
-[columns.trace_id]
-doc = "the trace"
-[columns.process_id]
-doc = "key of the process; NULL when unknown"
-[columns.device_id]
-doc = "device"
-[columns.segment_type]
-doc = "small (blocks up to 1 MiB) or large; NULL for all"
-[columns.pool]
-doc = "memory pool; NULL for all"
-[columns.stream_id]
-doc = "stream; NULL for all"
-[columns.segments]
-doc = "number of segments"
-[columns.reserved_bytes]
-unit = "byte"
-doc = "bytes that the allocator holds"
-[columns.requested_bytes]
-unit = "byte"
-doc = "live bytes as requested by the program; NULL when unknown"
-[columns.rounding_bytes]
-unit = "byte"
-doc = "live blocks less requested bytes: rounding; NULL when unknown"
-[columns.pending_bytes]
-unit = "byte"
-doc = "blocks that are released but still used by a stream"
-[columns.free_inside_bytes]
-unit = "byte"
-doc = "free blocks in segments with live blocks, which cannot be returned to the device"
-[columns.free_segment_bytes]
-unit = "byte"
-doc = "segments without live blocks, which `torch.cuda.empty_cache()` returns to the device"
-[columns.largest_free_bytes]
-unit = "byte"
-doc = "largest free block: a larger request needs a new segment; 0 without a free block"
-[columns.fragmentation_pct]
-unit = "%"
-doc = "free inside used segments ÷ held bytes"
+returns = [
+    "trace_id", "process_id", "device_id", "segment_type", "pool", "stream_id", "segments",
+    "reserved_bytes", "requested_bytes", "rounding_bytes", "pending_bytes", "free_inside_bytes",
+    "free_segment_bytes", "largest_free_bytes", "fragmentation_pct",
+]
+[columns]
+segment_type = "small (blocks up to 1 MiB) or large; NULL for all"
+pool = "memory pool; NULL for all"
+stream_id = "stream; NULL for all"
+segments = "number of segments"
+reserved_bytes = "bytes that the allocator holds"
+requested_bytes = "live bytes as requested by the program; NULL when unknown"
+rounding_bytes = "live blocks less requested bytes: rounding; NULL when unknown"
+pending_bytes = "blocks that are released but still used by a stream"
+free_inside_bytes = """free blocks in segments with live blocks, which cannot be returned to the
+    device"""
+free_segment_bytes = """segments without live blocks, which `torch.cuda.empty_cache()` returns to
+    the device"""
+largest_free_bytes = """largest free block: a larger request needs a new segment; 0 without a free
+    block"""
+fragmentation_pct = "free inside used segments ÷ held bytes"
 [params.by]
 doc     = "device: one row per device; pool: one row per segment type, pool and stream"
 choices = ["device", "pool"]

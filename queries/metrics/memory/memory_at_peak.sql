@@ -5,35 +5,18 @@ grain    = "class, layer, operator and call stack, per memory space"
 needs    = ["allocation", "_peak_allocation"]
 optional = ["_stack_code"]
 reduce   = "concat"
-[columns.trace_id]
-doc = "the trace"
-[columns.process_id]
-doc = "key of the process; NULL when unknown"
-[columns.device_id]
-doc = "device; NULL for host memory"
-[columns.allocator]
-doc = "as allocation.allocator"
-[columns.class]
-doc = "class of the bytes"
-[columns.layer]
-doc = "layer; NULL when unknown"
-[columns.operator]
-doc = "operator; NULL when unknown"
-[columns.allocations]
-doc = "number of allocations"
-[columns.requested_bytes]
-unit = "byte"
-doc = "bytes live at the peak"
-[columns.share_pct]
-unit = "%"
-doc = "part of all bytes live at the peak"
-[columns.largest_bytes]
-unit = "byte"
-doc = "largest of the allocations"
-[columns.code]
-doc = "innermost Python frames of the call stack, outermost last; NULL without Python frames"
-[columns.evidence]
-doc = "evidence of the class: collector, stack, none"
+returns = [
+    "trace_id", "process_id", "device_id", "allocator", "class", "layer", "operator", "allocations",
+    "requested_bytes", "share_pct", "largest_bytes", "code", "evidence",
+]
+[columns]
+class = "class of the bytes"
+allocations = "number of allocations"
+requested_bytes = "bytes live at the peak"
+share_pct = "part of all bytes live at the peak"
+largest_bytes = "largest of the allocations"
+code = "innermost Python frames of the call stack, outermost last; NULL without Python frames"
+evidence = "evidence of the class: collector, stack, none"
 [params.top]
 doc     = "rows per memory space; 0 for all"
 default = 30

@@ -7,39 +7,22 @@ grain    = "class, per memory space"
 needs    = ["allocation"]
 optional = ["peak_memory", "memory_device"]
 reduce   = "concat"
-[columns.trace_id]
-doc = "the trace"
-[columns.process_id]
-doc = "key of the process; NULL when unknown"
-[columns.device_id]
-doc = "device; NULL for host memory"
-[columns.allocator]
-doc = "as allocation.allocator"
-[columns.memory_kind]
-doc = "kind of memory, as recorded by a profiler of CUDA; NULL otherwise"
-[columns.class]
-doc = "class of the bytes"
-[columns.group_name]
-doc = "weights, weight gradients, feature maps, workspace, dynamic, unknown, untracked"
-[columns.requested_bytes]
-unit = "byte"
-doc = "bytes as requested by the program"
-[columns.allocated_bytes]
-unit = "byte"
-doc = "bytes after rounding by the allocator; NULL when unknown"
-[columns.recomputed_bytes]
-unit = "byte"
-doc = "requested bytes of feature maps made again during backward (checkpointing)"
-[columns.allocations]
-doc = "number of allocations"
-[columns.share_pct]
-unit = "%"
-doc = """part of the denominator; NULL if the denominator leaves the class out, or without a
+returns = [
+    "trace_id", "process_id", "device_id", "allocator", "memory_kind", "class", "group_name",
+    "requested_bytes", "allocated_bytes", "recomputed_bytes", "allocations", "share_pct",
+    "evidence", "why_not",
+]
+[columns]
+memory_kind = "kind of memory, as recorded by a profiler of CUDA; NULL otherwise"
+class = "class of the bytes"
+requested_bytes = "bytes as requested by the program"
+allocated_bytes = "bytes after rounding by the allocator; NULL when unknown"
+recomputed_bytes = "requested bytes of feature maps made again during backward (checkpointing)"
+allocations = "number of allocations"
+share_pct = """part of the denominator; NULL if the denominator leaves the class out, or without a
     reading of the device"""
-[columns.evidence]
-doc = "collector, stack, none; several are separated by commas"
-[columns.why_not]
-doc = "reasons why the table could mislead; NULL if there are none"
+evidence = "collector, stack, none; several are separated by commas"
+why_not = "reasons why the table could mislead; NULL if there are none"
 [params.at]
 doc = """peak: live at the peak; end: live at the end; step: allocated or live during one iteration,
     each allocation once"""

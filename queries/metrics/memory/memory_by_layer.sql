@@ -7,48 +7,26 @@ grain    = "layer, per memory space"
 needs    = ["allocation"]
 optional = ["peak_memory"]
 reduce   = "concat"
-[columns.trace_id]
-doc = "the trace"
-[columns.process_id]
-doc = "key of the process; NULL when unknown"
-[columns.device_id]
-doc = "device; NULL for host memory"
-[columns.layer]
-doc = "layer; NULL outside of layers"
-[columns.weight_bytes]
-unit = "byte"
-doc = "weights"
-[columns.weight_gradient_bytes]
-unit = "byte"
-doc = "weight gradients"
-[columns.optimizer_state_bytes]
-unit = "byte"
-doc = "optimizer state"
-[columns.buffer_bytes]
-unit = "byte"
-doc = "buffers, for example running statistics"
-[columns.feature_map_bytes]
-unit = "byte"
-doc = "feature maps made in forward"
-[columns.recomputed_bytes]
-unit = "byte"
-doc = "feature maps made again in backward (checkpointing)"
-[columns.activation_gradient_bytes]
-unit = "byte"
-doc = "gradients of feature maps, each once"
-[columns.workspace_bytes]
-unit = "byte"
-doc = "scratch memory and temporaries, each once"
-[columns.total_bytes]
-unit = "byte"
-doc = "weights, weight gradients, optimizer state, buffers and feature maps"
-[columns.share_pct]
-unit = "%"
-doc = "part of the total of all rows"
-[columns.measured_over]
-doc = "iteration N; or peak, the live bytes then, where no iterations are known"
-[columns.evidence]
-doc = "collector, stack, none; several are separated by commas"
+returns = [
+    "trace_id", "process_id", "device_id", "layer", "weight_bytes", "weight_gradient_bytes",
+    "optimizer_state_bytes", "buffer_bytes", "feature_map_bytes", "recomputed_bytes",
+    "activation_gradient_bytes", "workspace_bytes", "total_bytes", "share_pct", "measured_over",
+    "evidence",
+]
+[columns]
+layer = "layer; NULL outside of layers"
+weight_bytes = "weights"
+weight_gradient_bytes = "weight gradients"
+optimizer_state_bytes = "optimizer state"
+buffer_bytes = "buffers, for example running statistics"
+feature_map_bytes = "feature maps made in forward"
+recomputed_bytes = "feature maps made again in backward (checkpointing)"
+activation_gradient_bytes = "gradients of feature maps, each once"
+workspace_bytes = "scratch memory and temporaries, each once"
+total_bytes = "weights, weight gradients, optimizer state, buffers and feature maps"
+share_pct = "part of the total of all rows"
+measured_over = "iteration N; or peak, the live bytes then, where no iterations are known"
+evidence = "collector, stack, none; several are separated by commas"
 [params.iteration]
 doc     = "iteration of feature maps, from 0; -1 is the last one"
 default = -1

@@ -7,33 +7,20 @@ grain    = "memory space (part is `all`), or class, layer and operator that grow
 needs    = ["memory_iteration", "allocation"]
 optional = ["_iteration_live", "_stack_code"]
 reduce   = "concat"
-[columns.trace_id]
-doc = "the trace"
-[columns.process_id]
-doc = "key of the process; NULL when unknown"
-[columns.device_id]
-doc = "device; NULL for host memory"
-[columns.allocator]
-doc = "as allocation.allocator"
-[columns.part]
-doc = "all, or class of the bytes that grow"
-[columns.layer]
-doc = "layer; NULL for all, or when unknown"
-[columns.operator]
-doc = "operator; NULL for all, or when unknown"
-[columns.iterations]
-doc = "iterations compared; the first is left out, since it allocates what stays"
-[columns.first_bytes]
-unit = "byte"
-doc = "live bytes after the first of them"
-[columns.last_bytes]
-unit = "byte"
-doc = "live bytes after the last of them"
-[columns.growth_bytes_per_iteration]
-unit = "byte"
-doc = "Theil–Sen slope; NULL with fewer iterations than `min_iterations`"
-[columns.code]
-doc = "innermost Python frames of its largest call stack; NULL without"
+returns = [
+    "trace_id", "process_id", "device_id", "allocator", "part", "layer", "operator", "iterations",
+    "first_bytes", "last_bytes", "growth_bytes_per_iteration", "code",
+]
+[columns]
+part = "all, or class of the bytes that grow"
+layer = "layer; NULL for all, or when unknown"
+operator = "operator; NULL for all, or when unknown"
+iterations = "iterations compared; the first is left out, since it allocates what stays"
+first_bytes = "live bytes after the first of them"
+last_bytes = "live bytes after the last of them"
+growth_bytes_per_iteration = {unit = "byte", doc = """Theil–Sen slope; NULL with fewer iterations
+    than `min_iterations`"""}
+code = "innermost Python frames of its largest call stack; NULL without"
 [params.min_iterations]
 doc     = "iterations that a slope needs"
 default = 3

@@ -7,44 +7,23 @@ grain    = "process, device, allocator and kind of memory"
 needs    = ["peak_memory"]
 optional = ["memory_space"]
 reduce   = "concat"
-[columns.trace_id]
-doc = "the trace"
-[columns.process_id]
-doc = "key of the process; NULL when unknown"
-[columns.device_id]
-doc = "device; NULL for host memory"
-[columns.allocator]
-doc = """whose allocations: cuda (driver; segments of a framework), torch, tf_bfc, mxnet, xla
+returns = [
+    "trace_id", "process_id", "device_id", "allocator", "memory_kind", "peak_requested_bytes",
+    "peak_reserved_bytes", "peak_sequence", "peak_ns", "start_requested_bytes",
+    "end_requested_bytes", "end_reserved_bytes", "allocations", "unmatched_frees", "reason",
+]
+[columns]
+allocator = """whose allocations: cuda (driver; segments of a framework), torch, tf_bfc, mxnet, xla
     (tensors and scratch memory)"""
-[columns.memory_kind]
-doc = "kind of memory, as recorded by a profiler of CUDA; NULL otherwise"
-[columns.peak_requested_bytes]
-unit = "byte"
-doc = "live bytes at the peak, as requested by the program"
-[columns.peak_reserved_bytes]
-unit = "byte"
-doc = """most bytes that the allocator held (at any time); NULL when unknown, or below the live
-    bytes, because events of segments are missing"""
-[columns.peak_sequence]
-doc = "event after which the peak is reached; NULL if the bytes before the recording are the peak"
-[columns.peak_ns]
-unit = "ns"
-doc = "time of that event, trace clock; NULL if the file has no times"
-[columns.start_requested_bytes]
-unit = "byte"
-doc = "live bytes before the first event"
-[columns.end_requested_bytes]
-unit = "byte"
-doc = "live bytes after the last event"
-[columns.end_reserved_bytes]
-unit = "byte"
-doc = "bytes that the allocator held after the last event; NULL when unknown"
-[columns.allocations]
-doc = "recorded allocations"
-[columns.unmatched_frees]
-doc = "releases of memory whose allocation was not recorded"
-[columns.reason]
-doc = "why the peak of reserved bytes is NULL"
+memory_kind = "kind of memory, as recorded by a profiler of CUDA; NULL otherwise"
+peak_requested_bytes = "live bytes at the peak, as requested by the program"
+peak_reserved_bytes = """most bytes that the allocator held (at any time); NULL when unknown, or
+    below the live bytes, because events of segments are missing"""
+peak_sequence = """event after which the peak is reached; NULL if the bytes before the recording are
+    the peak"""
+peak_ns = "time of that event, trace clock; NULL if the file has no times"
+start_requested_bytes = "live bytes before the first event"
+reason = "why the peak of reserved bytes is NULL"
 [plot]
 kind = "barh"
 x = ["device_id", "allocator", "memory_kind"]

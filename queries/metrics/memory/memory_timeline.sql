@@ -6,32 +6,18 @@ source   = """the recording is divided into `points` stretches of equally many e
 grain    = "instant and class, per memory space"
 needs    = ["allocation", "memory_running"]
 reduce   = "concat"
-[columns.trace_id]
-doc = "the trace"
-[columns.process_id]
-doc = "key of the process; NULL when unknown"
-[columns.device_id]
-doc = "device; NULL for host memory"
-[columns.allocator]
-doc = "as allocation.allocator"
-[columns.memory_kind]
-doc = "kind of memory, as recorded by a profiler of CUDA; NULL otherwise"
-[columns.sequence]
-doc = "event after which the bytes are live"
-[columns.timestamp_ns]
-unit = "ns"
-doc = "time of the event; NULL if the file has no times"
-[columns.part]
-doc = "class, layer or phase, by parameter `by`"
-[columns.requested_bytes]
-unit = "byte"
-doc = "live bytes of the part"
-[columns.total_bytes]
-unit = "byte"
-doc = "live bytes of all parts"
-[columns.reserved_bytes]
-unit = "byte"
-doc = "bytes that the allocator holds; NULL when unknown"
+returns = [
+    "trace_id", "process_id", "device_id", "allocator", "memory_kind", "sequence", "timestamp_ns",
+    "part", "requested_bytes", "total_bytes", "reserved_bytes",
+]
+[columns]
+memory_kind = "kind of memory, as recorded by a profiler of CUDA; NULL otherwise"
+sequence = "event after which the bytes are live"
+timestamp_ns = "time of the event; NULL if the file has no times"
+part = "class, layer or phase, by parameter `by`"
+requested_bytes = "live bytes of the part"
+total_bytes = "live bytes of all parts"
+reserved_bytes = "bytes that the allocator holds; NULL when unknown"
 [params.points]
 doc     = "instants per memory space, at most"
 default = 500

@@ -6,29 +6,17 @@ grain    = "reading of a device"
 needs    = ["memory_device"]
 optional = ["_device_reading"]
 reduce   = "concat"
-[columns.trace_id]
-doc = "the trace"
-[columns.device_id]
-doc = "device"
-[columns.timestamp_ns]
-unit = "ns"
-doc = "time of the reading; NULL when unknown"
-[columns.used_bytes]
-unit = "byte"
-doc = "bytes in use on the device, by all processes"
-[columns.total_bytes]
-unit = "byte"
-doc = "capacity of the device; NULL when unknown"
-[columns.reserved_bytes]
-unit = "byte"
-doc = """bytes that allocators of this trace held then, as read with the device, else as recorded
-    or modelled; NULL when unknown"""
-[columns.untracked_bytes]
-unit = "byte"
-doc = "bytes in use less these; NULL when unknown"
-[columns.untracked_pct]
-unit = "%"
-doc = "part of the bytes in use"
+returns = [
+    "trace_id", "device_id", "timestamp_ns", "used_bytes", "total_bytes", "reserved_bytes",
+    "untracked_bytes", "untracked_pct",
+]
+[columns]
+timestamp_ns = "time of the reading; NULL when unknown"
+used_bytes = "bytes in use on the device, by all processes"
+total_bytes = "capacity of the device; NULL when unknown"
+reserved_bytes = """bytes that allocators of this trace held then, as read with the device, else as
+    recorded or modelled; NULL when unknown"""
+untracked_pct = "part of the bytes in use"
 [plot]
 kind = "line"
 x    = "timestamp_ns"

@@ -7,47 +7,31 @@ source   = """peaks of memory logs that differ in batch size only
 grain    = "batch size and group of classes, per sweep"
 needs    = ["allocation", "_peak_allocation", "peak_memory", "gpu_products"]
 optional = ["memory_space", "trace"]
-[columns.sweep]
-doc = "model, variant, framework, precision and scale of the sweep"
-[columns.trace_id]
-doc = "the trace"
-[columns.device_id]
-doc = "device; NULL for host memory"
-[columns.batch_size]
-unit = "sample"
-doc = "samples per iteration"
-[columns.group_name]
-doc = "weights, weight gradients, feature maps, workspace, dynamic, unknown"
-[columns.requested_bytes]
-unit = "byte"
-doc = "bytes of the group at the peak"
-[columns.peak_requested_bytes]
-unit = "byte"
-doc = "live bytes at the peak"
-[columns.peak_reserved_bytes]
-unit = "byte"
-doc = """most bytes that the allocator held; of an estimate, of a model of PyTorch's allocator with
-    default settings; NULL when unknown"""
-[columns.samples_per_s]
-unit = "sample/s"
-doc = "throughput of the run without recording; NULL if it was not measured"
-[columns.bytes_per_sample]
-unit = "byte"
-doc = """growth of the group between this and the next smaller batch, per sample; NULL for
-    the smallest"""
-[columns.largest_batch]
-unit = "sample"
-doc = """largest batch whose held bytes fit the memory of the device less `context_mb`; NULL without
-    `gpu` and `memory_gb`"""
-[columns.largest_evidence]
-doc = """simulated, measured or estimated if the sweep has this batch, which fits, and the next,
-    which does not: simulated by a model of PyTorch's allocator, measured in recordings, estimated
-    from shapes without a model; interpolated between two batch sizes; extrapolated beyond them;
-    NULL without `gpu` and `memory_gb`, or with a single batch size"""
-[columns.why_not]
-doc = "reasons why the memory of `gpu` is unknown; NULL if there are none"
-[columns.evidence]
-doc = "estimated (from shapes) or measured (recorded)"
+returns = [
+    "sweep", "trace_id", "device_id", "batch_size", "group_name", "requested_bytes",
+    "peak_requested_bytes", "peak_reserved_bytes", "samples_per_s", "bytes_per_sample",
+    "largest_batch", "largest_evidence", "why_not", "evidence",
+]
+[columns]
+sweep = "model, variant, framework, precision and scale of the sweep"
+batch_size = {unit = "sample", doc = "samples per iteration"}
+group_name = "weights, weight gradients, feature maps, workspace, dynamic, unknown"
+requested_bytes = "bytes of the group at the peak"
+peak_requested_bytes = "live bytes at the peak"
+peak_reserved_bytes = """most bytes that the allocator held; of an estimate, of a model of PyTorch's
+    allocator with default settings; NULL when unknown"""
+samples_per_s = {unit = "sample/s", doc = """throughput of the run without recording; NULL if it was
+    not measured"""}
+bytes_per_sample = {unit = "byte", doc = """growth of the group between this and the next smaller
+    batch, per sample; NULL for the smallest"""}
+largest_batch = {unit = "sample", doc = """largest batch whose held bytes fit the memory of the
+    device less `context_mb`; NULL without `gpu` and `memory_gb`"""}
+largest_evidence = """simulated, measured or estimated if the sweep has this batch, which fits, and
+    the next, which does not: simulated by a model of PyTorch's allocator, measured in recordings,
+    estimated from shapes without a model; interpolated between two batch sizes; extrapolated beyond
+    them; NULL without `gpu` and `memory_gb`, or with a single batch size"""
+why_not = "reasons why the memory of `gpu` is unknown; NULL if there are none"
+evidence = "estimated (from shapes) or measured (recorded)"
 [params.gpu]
 doc     = """name or product of a GPU in gpu_products, such as GeForce RTX 2080 Ti; its nominal
     memory is assumed"""

@@ -7,39 +7,22 @@ grain    = "run of blocks of one state in a segment_id, largest segments of a de
 needs    = ["memory_segment"]
 optional = ["memory_block"]
 reduce   = "concat"
-[columns.trace_id]
-doc = "the trace"
-[columns.process_id]
-doc = "key of the process; NULL when unknown"
-[columns.device_id]
-doc = "device"
-[columns.segment_id]
-doc = "number of the segment on its device, from 1 for the largest; equal sizes by address"
-[columns.segment_type]
-doc = "small (blocks up to 1 MiB) or large"
-[columns.pool]
-doc = "memory pool"
-[columns.stream_id]
-doc = "stream; NULL when unknown"
-[columns.segment_bytes]
-unit = "byte"
-doc = "size of the segment"
-[columns.offset_bytes]
-unit = "byte"
-doc = "begin of the run, from the begin of the segment"
-[columns.bytes]
-unit = "byte"
-doc = "size of the run"
-[columns.state]
-doc = """live (as requested; with rounding where the requested size is unknown), rounding, pending
+returns = [
+    "trace_id", "process_id", "device_id", "segment_id", "segment_type", "pool", "stream_id",
+    "segment_bytes", "offset_bytes", "bytes", "state", "blocks", "segments", "reserved_bytes",
+]
+[columns]
+segment_id = "number of the segment on its device, from 1 for the largest; equal sizes by address"
+pool = "memory pool"
+stream_id = "stream; NULL when unknown"
+segment_bytes = "size of the segment"
+offset_bytes = "begin of the run, from the begin of the segment"
+bytes = {unit = "byte", doc = "size of the run"}
+state = """live (as requested; with rounding where the requested size is unknown), rounding, pending
     (released, a stream still uses it), free, unrecorded (in no block)"""
-[columns.blocks]
-doc = "blocks of the run; NULL for rounding and unrecorded bytes"
-[columns.segments]
-doc = "segments of the device, shown or not"
-[columns.reserved_bytes]
-unit = "byte"
-doc = "bytes of all segments of the device, shown or not"
+blocks = "blocks of the run; NULL for rounding and unrecorded bytes"
+segments = "segments of the device, shown or not"
+reserved_bytes = "bytes of all segments of the device, shown or not"
 [params.top]
 doc     = "segments per device, largest first; 0 for all"
 default = 20

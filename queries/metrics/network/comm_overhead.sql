@@ -7,6 +7,11 @@ source   = """modelled: time of an all-reduce of the gradient of each layer alon
 grain    = "layer, number of workers and bandwidth"
 needs    = ["layer_cost"]
 optional = ["_dp_setting", "_dp_link", "layer_communication"]
+returns = [
+    "trace_id", "workers", "bandwidth_gbit", "layer", "position", "communication_s", "compute_s",
+    "ratio", "gradient_bytes", "gradient_share_pct", "modelled_s", "deviation_pct", "basis",
+    "reason", "evidence", "inputs",
+]
 [params.by]
 doc = "modelled: for any number of workers and bandwidth; measured: as the ranks of a job ran"
 choices = ["modelled", "measured"]
@@ -16,49 +21,24 @@ doc = "modelled: bandwidths of the link of each worker in Gbit/s, separated by c
 default = "10"
 items = "number"
 minimum = 0.000001
-[columns.trace_id]
-doc = "the trace, or the name of the layer list"
-[columns.workers]
-doc = "number of workers; measured: NULL when unknown"
-[columns.bandwidth_gbit]
-unit = "Gbit/s"
-doc = """bandwidth of the link of each worker; measured: of job.json or link_gbit; NULL when
-    unknown"""
-[columns.layer]
-doc = "layer; the highest ratio comes first"
-[columns.position]
-doc = "order in the forward pass, from 0"
-[columns.communication_s]
-unit = "s"
-doc = """time of a ring all-reduce of its gradient; 0 for one worker or without a gradient;
-    measured: its part of the all-reduces, NULL with a reason"""
-[columns.compute_s]
-unit = "s"
-doc = "forward and backward time"
-[columns.ratio]
-doc = "communication ÷ compute; NULL without compute time"
-[columns.gradient_bytes]
-unit = "byte"
-doc = "bytes of its gradient"
-[columns.gradient_share_pct]
-unit = "%"
-doc = "part of the bytes of all gradients; NULL if there are none"
-[columns.modelled_s]
-unit = "s"
-doc = """measured: its part of the same all-reduces as a ring; NULL if workers or bandwidth are
-    unknown"""
-[columns.deviation_pct]
-unit = "%"
-doc = "measured: communication_s ÷ modelled_s − 1"
-[columns.basis]
-doc = """measured: transfer (last start to first end of the ranks) or duration (on this rank, with
+[columns]
+workers = "number of workers; measured: NULL when unknown"
+bandwidth_gbit = {unit = "Gbit/s", doc = """bandwidth of the link of each worker; measured: of
+    job.json or link_gbit; NULL when unknown"""}
+layer = "layer; the highest ratio comes first"
+communication_s = {unit = "s", doc = """time of a ring all-reduce of its gradient; 0 for one worker
+    or without a gradient; measured: its part of the all-reduces, NULL with a reason"""}
+compute_s = {unit = "s", doc = "forward and backward time"}
+ratio = "communication ÷ compute; NULL without compute time"
+gradient_bytes = "bytes of its gradient"
+gradient_share_pct = "part of the bytes of all gradients; NULL if there are none"
+modelled_s = {unit = "s", doc = """measured: its part of the same all-reduces as a ring; NULL if
+    workers or bandwidth are unknown"""}
+deviation_pct = "measured: communication_s ÷ modelled_s − 1"
+basis = """measured: transfer (last start to first end of the ranks) or duration (on this rank, with
     its wait for the others)"""
-[columns.reason]
-doc = "why communication_s is NULL; NULL otherwise"
-[columns.evidence]
-doc = "modelled or measured"
-[columns.inputs]
-doc = "origin of times and gradient bytes"
+evidence = "modelled or measured"
+inputs = "origin of times and gradient bytes"
 [plot]
 kind = "grouped_barh"
 x = "layer"

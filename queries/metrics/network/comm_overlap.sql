@@ -8,49 +8,19 @@ grain    = """device used by a rank, or process with collectives on the host; wi
 needs    = ["rank_communication"]
 optional = ["process"]
 reduce   = "sql:../../reduce/comm_overlap.sql"
+returns = [
+    "trace_id", "job", "rank", "pid", "device_id", "iteration", "elapsed_ns", "collectives",
+    "total_ns", "communication_ns", "overlapped_ns", "exposed_ns", "overlap_pct", "exposed_pct",
+    "evidence", "measured_over",
+]
 [params.by]
 doc = "trace: the whole analysis window; iteration: each iteration in the window"
 choices = ["trace", "iteration"]
 default = "trace"
-[columns.trace_id]
-doc = "the trace"
-[columns.job]
-doc = "distributed job of the trace; NULL without a known rank"
-[columns.rank]
-doc = "rank in the job; NULL when unknown"
-[columns.pid]
-doc = "process; NULL when unknown"
-[columns.device_id]
-doc = "device; NULL for collectives on the host"
-[columns.iteration]
-doc = "iteration; NULL for the whole window"
-[columns.elapsed_ns]
-unit = "ns"
-doc = "length of the window or iteration on the device; NULL on the host"
-[columns.collectives]
-doc = "communication kernels launched in the window, or ranges on the host"
-[columns.total_ns]
-unit = "ns"
-doc = "sum of their durations; concurrent ones count twice"
-[columns.communication_ns]
-unit = "ns"
-doc = "time with at least one of them"
-[columns.overlapped_ns]
-unit = "ns"
-doc = "communication during which a compute kernel runs; NULL on the host"
-[columns.exposed_ns]
-unit = "ns"
-doc = "communication without a compute kernel; NULL on the host"
-[columns.overlap_pct]
-unit = "%"
-doc = "overlapped ÷ communication; NULL without communication and on the host"
-[columns.exposed_pct]
-unit = "%"
-doc = "exposed ÷ elapsed; NULL on the host"
-[columns.evidence]
-doc = "kernel name: communication kernels are recognised by name; host range: gloo or NVTX"
-[columns.measured_over]
-doc = "steady state, all iterations or whole trace"
+[columns]
+iteration = "iteration; NULL for the whole window"
+overlap_pct = "overlapped ÷ communication; NULL without communication and on the host"
+exposed_pct = "exposed ÷ elapsed; NULL on the host"
 [[plot]]
 kind = "stacked_bar"
 x = "iteration"

@@ -14,58 +14,31 @@ doc = """bandwidths of the link of each worker in Gbit/s, separated by commas; t
 default = "1,5,10,25,100,400"
 items = "number"
 minimum = 0.000001
-[columns.trace_id]
-doc = "the trace, or the name of the layer list"
-[columns.scheme]
-doc = "how gradients are exchanged: ddp, serial, ps, p3, fsdp"
-[columns.workers]
-doc = "number of workers, each with a batch as large as that of the one measured"
-[columns.bandwidth_gbit]
-unit = "Gbit/s"
-doc = "bandwidth of the link of each worker"
-[columns.iteration_s]
-unit = "s"
-doc = "duration of an iteration"
-[columns.iteration_low_s]
-unit = "s"
-doc = """shortest with link_efficiency off by uncertainty_pct and the computation of one worker as
-    short or long as the 5th or 95th percentile of its iterations"""
-[columns.iteration_high_s]
-unit = "s"
-doc = "longest of these"
-[columns.exposed_s]
-unit = "s"
-doc = "part of it that waits for communication"
-[columns.compute_s]
-unit = "s"
-doc = "iteration of one worker"
-[columns.speedup]
-doc = "throughput ÷ throughput of one worker"
-[columns.speedup_low]
-doc = "lowest with the same uncertainties"
-[columns.speedup_high]
-doc = "highest of these"
-[columns.band]
-doc = """what low and high contain: link, or link and iterations; the percentiles of fewer than 10
+[columns]
+trace_id = "the trace, or the name of the layer list"
+scheme = "how gradients are exchanged: ddp, serial, ps, p3, fsdp"
+workers = "number of workers, each with a batch as large as that of the one measured"
+bandwidth_gbit = {unit = "Gbit/s", doc = "bandwidth of the link of each worker"}
+iteration_s = {unit = "s", doc = "duration of an iteration"}
+iteration_low_s = {unit = "s", doc = """shortest with link_efficiency off by uncertainty_pct and the
+    computation of one worker as short or long as the 5th or 95th percentile of its iterations"""}
+iteration_high_s = {unit = "s", doc = "longest of these"}
+exposed_s = {unit = "s", doc = "part of it that waits for communication"}
+compute_s = {unit = "s", doc = "iteration of one worker"}
+speedup = "throughput ÷ throughput of one worker"
+speedup_low = "lowest with the same uncertainties"
+speedup_high = "highest of these"
+band = """what low and high contain: link, or link and iterations; the percentiles of fewer than 10
     iterations are left out"""
-[columns.efficiency]
-doc = "speed-up ÷ workers"
-[columns.limited_by]
-doc = "compute (communication is hidden), link, or host (host_bytes_per_s)"
-[columns.measured_s]
-unit = "s"
-doc = "shortest measured iteration (measured_speedup); NULL without a measurement"
-[columns.measured_speedup]
-doc = "measured throughput ÷ that of one worker, by their shortest iterations"
-[columns.error_pct]
-unit = "%"
-doc = "iteration_s ÷ measured_s − 1"
-[columns.measured_by]
-doc = "job.json, or ranks: iterations of the traces of a job; NULL without a measurement"
-[columns.evidence]
-doc = "modelled"
-[columns.inputs]
-doc = "origin of times and gradient bytes"
+efficiency = "speed-up ÷ workers"
+limited_by = "compute (communication is hidden), link, or host (host_bytes_per_s)"
+measured_s = {unit = "s", doc = """shortest measured iteration (measured_speedup); NULL without a
+    measurement"""}
+measured_speedup = "measured throughput ÷ that of one worker, by their shortest iterations"
+error_pct = "iteration_s ÷ measured_s − 1"
+measured_by = "job.json, or ranks: iterations of the traces of a job; NULL without a measurement"
+evidence = "modelled"
+inputs = "origin of times and gradient bytes"
 [plot]
 kind = "line"
 x = "bandwidth_gbit"

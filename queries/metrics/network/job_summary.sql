@@ -5,37 +5,25 @@ source   = "ranks and world sizes of the traces; collectives matched across them
 grain    = "job"
 needs    = ["job_member"]
 optional = ["job_ranks", "iteration", "matched_collective", "clock_offset"]
-[columns.job]
-doc = "name given to `ingest --job`; without one, the folder of the trace, else its name"
-[columns.world_size]
-doc = "ranks of the job; NULL when unknown"
-[columns.ranks_present]
-doc = "ranks with a trace"
-[columns.present]
-doc = "those ranks, the first 64"
-[columns.missing_ranks]
-doc = "ranks without a trace, the first 64; NULL if there is none"
-[columns.complete]
-doc = "true if each rank has one trace; NULL if none is known to be missing but the size is unknown"
-[columns.iterations_matched]
-doc = "iterations that all ranks have; NULL if a rank has none"
-[columns.collectives]
-doc = "collectives of communicators of several ranks"
-[columns.collectives_matched]
-doc = "those in which all present ranks agree"
-[columns.backend]
-doc = "library of the collectives; NULL when unknown"
-[columns.hosts]
-doc = "number of hosts; NULL when unknown"
-[columns.rank_evidence]
-doc = "origin of the ranks: distributedInfo, file name, process and device"
-[columns.clock]
-doc = "how the clocks are aligned; NULL with less than two ranks"
-[columns.clock_uncertainty_ns]
-unit = "ns"
-doc = "largest uncertainty of the clocks"
-[columns.problems]
-doc = "faults of the traces of the job, and rows left out because of them; NULL without any"
+returns = [
+    "job", "world_size", "ranks_present", "present", "missing_ranks", "complete",
+    "iterations_matched", "collectives", "collectives_matched", "backend", "hosts", "rank_evidence",
+    "clock", "clock_uncertainty_ns", "problems",
+]
+[columns]
+job = "name given to `ingest --job`; without one, the folder of the trace, else its name"
+missing_ranks = "ranks without a trace, the first 64; NULL if there is none"
+complete = """true if each rank has one trace; NULL if none is known to be missing but the size is
+    unknown"""
+iterations_matched = "iterations that all ranks have; NULL if a rank has none"
+collectives = "collectives of communicators of several ranks"
+collectives_matched = "those in which all present ranks agree"
+backend = "library of the collectives; NULL when unknown"
+hosts = "number of hosts; NULL when unknown"
+rank_evidence = "origin of the ranks: distributedInfo, file name, process and device"
+clock = "how the clocks are aligned; NULL with less than two ranks"
+clock_uncertainty_ns = "largest uncertainty of the clocks"
+problems = "faults of the traces of the job, and rows left out because of them; NULL without any"
 */
 WITH
 about AS (

@@ -17,48 +17,32 @@ doc = "wanted speed-ups, separated by commas; they replace target_efficiency"
 default = ""
 items = "number"
 minimum = 0.000001
-[columns.trace_id]
-doc = "the trace, or the name of the layer list"
-[columns.scheme]
-doc = "how gradients are exchanged: ddp, serial, ps, p3, fsdp"
-[columns.workers]
-doc = "number of workers, each with a batch as large as that of the one measured"
-[columns.target_speedup]
-doc = "wanted speed-up"
-[columns.target]
-doc = "the target as asked: × speed-up, or speed-up ÷ workers in percent"
-[columns.min_gbit_s]
-unit = "Gbit/s"
-doc = "smallest bandwidth with this speed-up; NULL if none is enough"
-[columns.min_low_gbit_s]
-unit = "Gbit/s"
-doc = """lowest with link_efficiency off by uncertainty_pct and the computation of one worker as
-    short or long as the 5th or 95th percentile of its iterations; NULL if min_gbit_s is"""
-[columns.min_high_gbit_s]
-unit = "Gbit/s"
-doc = "highest of these; NULL if none is enough in one of them"
-[columns.band]
-doc = """what low and high contain: link, or link and iterations; the percentiles of fewer than 10
+[columns]
+trace_id = "the trace, or the name of the layer list"
+scheme = "how gradients are exchanged: ddp, serial, ps, p3, fsdp"
+workers = "number of workers, each with a batch as large as that of the one measured"
+target_speedup = "wanted speed-up"
+target = "the target as asked: × speed-up, or speed-up ÷ workers in percent"
+min_gbit_s = {unit = "Gbit/s", doc = """smallest bandwidth with this speed-up; NULL if none is
+    enough"""}
+min_low_gbit_s = {unit = "Gbit/s", doc = """lowest with link_efficiency off by uncertainty_pct and
+    the computation of one worker as short or long as the 5th or 95th percentile of its iterations;
+    NULL if min_gbit_s is"""}
+min_high_gbit_s = {unit = "Gbit/s", doc = "highest of these; NULL if none is enough in one of them"}
+band = """what low and high contain: link, or link and iterations; the percentiles of fewer than 10
     iterations are left out"""
-[columns.full_overlap_gbit_s]
-unit = "Gbit/s"
-doc = """enough if the link were busy from the first gradient to the next forward pass, of fsdp
-    during both passes, without latencies; NULL if no bandwidth is"""
-[columns.no_overlap_gbit_s]
-unit = "Gbit/s"
-doc = "enough if computation waited for all communication, without latencies; NULL if none is"
-[columns.measured_below_gbit_s]
-unit = "Gbit/s"
-doc = "largest measured bandwidth that misses the target (measured_speedup); NULL if none does"
-[columns.measured_enough_gbit_s]
-unit = "Gbit/s"
-doc = "smallest measured bandwidth from which on the target is reached; NULL if none is"
-[columns.reason]
-doc = "why no bandwidth is enough; NULL otherwise"
-[columns.evidence]
-doc = "modelled"
-[columns.inputs]
-doc = "origin of times and gradient bytes"
+full_overlap_gbit_s = {unit = "Gbit/s", doc = """enough if the link were busy from the first
+    gradient to the next forward pass, of fsdp during both passes, without latencies; NULL if no
+    bandwidth is"""}
+no_overlap_gbit_s = {unit = "Gbit/s", doc = """enough if computation waited for all communication,
+    without latencies; NULL if none is"""}
+measured_below_gbit_s = {unit = "Gbit/s", doc = """largest measured bandwidth that misses the target
+    (measured_speedup); NULL if none does"""}
+measured_enough_gbit_s = {unit = "Gbit/s", doc = """smallest measured bandwidth from which on the
+    target is reached; NULL if none is"""}
+reason = "why no bandwidth is enough; NULL otherwise"
+evidence = "modelled"
+inputs = "origin of times and gradient bytes"
 [plot]
 kind = "line"
 x = "workers"

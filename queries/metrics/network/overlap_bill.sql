@@ -8,36 +8,17 @@ grain    = "device with compute kernels under communication"
 needs    = ["overlap_cost"]
 optional = ["process"]
 reduce   = "concat"
-[columns.trace_id]
-doc = "the trace"
-[columns.pid]
-doc = "process; NULL when unknown"
-[columns.device_id]
-doc = "device; NULL when unknown"
-[columns.iterations]
-doc = "iterations with the usual sequence of kernels"
-[columns.compute_ns]
-unit = "ns"
-doc = "compute kernels of an iteration, mean"
-[columns.under_ns]
-unit = "ns"
-doc = "part of them under communication"
-[columns.slowdown]
-doc = "duration under communication ÷ alone; NULL where the trace does not show it"
-[columns.cost_ns]
-unit = "ns"
-doc = "under_ns × (1 − 1 ÷ slowdown): what the overlap adds to the kernels of an iteration"
-[columns.places]
-doc = "places in the step with executions under communication and at least 2 alone"
-[columns.matched_pct]
-unit = "%"
-doc = "executions under communication at these places ÷ under_ns of all"
-[columns.placebo]
-doc = "the same ratio of two halves of the executions alone: 1 if durations repeat"
-[columns.evidence]
-doc = "kernel durations"
-[columns.reason]
-doc = "why the slowdown is NULL; NULL otherwise"
+returns = [
+    "trace_id", "pid", "device_id", "iterations", "compute_ns", "under_ns", "slowdown", "cost_ns",
+    "places", "matched_pct", "placebo", "evidence", "reason",
+]
+[columns]
+device_id = "device; NULL when unknown"
+iterations = "iterations with the usual sequence of kernels"
+slowdown = "duration under communication ÷ alone; NULL where the trace does not show it"
+places = "places in the step with executions under communication and at least 2 alone"
+placebo = "the same ratio of two halves of the executions alone: 1 if durations repeat"
+evidence = "kernel durations"
 [plot]
 kind = "barh"
 x = ["trace_id", "device_id"]

@@ -5,62 +5,33 @@ source   = "matched collectives on one clock; without a common end the clocks ar
 grain    = "matched collective and rank; with by=iteration, iteration and rank"
 needs    = ["matched_collective"]
 optional = ["clock_offset", "job_ranks", "collective", "iteration"]
+returns = [
+    "job", "communicator", "sequence", "iteration", "rank", "kind", "bytes", "is_synchronizing",
+    "lateness_ns", "wait_ns", "start_skew_ns", "end_skew_ns", "transfer_ns", "last_rank",
+    "is_anomaly", "clock", "uncertainty_ns", "mismatch", "missing_ranks", "sequence_end",
+    "iteration_end",
+]
 [params.by]
 doc = """collective: each one; iteration: the synchronizing ones of an iteration together, with
     their largest lateness and skews, and the sums of bytes, waits and transfers"""
 choices = ["collective", "iteration"]
 default = "collective"
-[columns.job]
-doc = "the job"
-[columns.communicator]
-doc = "process group or stream; NULL with by=iteration"
-[columns.sequence]
-doc = "number of the collective in the communicator; NULL with by=iteration"
-[columns.iteration]
-doc = "iteration of the rank in which the collective was issued; NULL outside of iterations"
-[columns.rank]
-doc = "the rank"
-[columns.kind]
-doc = "all_reduce, broadcast, …; NULL when unknown, and with by=iteration"
-[columns.bytes]
-unit = "byte"
-doc = "bytes of the collective; NULL when unknown"
-[columns.is_synchronizing]
-doc = "true if no rank can end before all have begun"
-[columns.lateness_ns]
-unit = "ns"
-doc = "start of the rank − earliest start; NULL for a mismatch"
-[columns.wait_ns]
-unit = "ns"
-doc = "latest start − start of the rank; NULL for a mismatch"
-[columns.start_skew_ns]
-unit = "ns"
-doc = "latest start − earliest start; NULL for a mismatch"
-[columns.end_skew_ns]
-unit = "ns"
-doc = "latest end − earliest end; NULL for a mismatch"
-[columns.transfer_ns]
-unit = "ns"
-doc = "earliest end − latest start; NULL for a mismatch, or if ranks do not overlap"
-[columns.last_rank]
-doc = """rank that starts last; NULL for a mismatch, or if the skew is within the uncertainty; with
-    by=iteration, of the collective with the largest skew"""
-[columns.is_anomaly]
-doc = """true if a synchronizing collective ends more than 10 times the uncertainty apart, on
+[columns]
+communicator = "process group or stream; NULL with by=iteration"
+sequence = "number of the collective in the communicator; NULL with by=iteration"
+iteration = "iteration of the rank in which the collective was issued; NULL outside of iterations"
+kind = "all_reduce, broadcast, …; NULL when unknown, and with by=iteration"
+lateness_ns = "start of the rank − earliest start; NULL for a mismatch"
+wait_ns = "latest start − start of the rank; NULL for a mismatch"
+last_rank = """rank that starts last; NULL for a mismatch, or if the skew is within the uncertainty;
+    with by=iteration, of the collective with the largest skew"""
+is_anomaly = """true if a synchronizing collective ends more than 10 times the uncertainty apart, on
     hosts at least 100 ms; NULL for others and for a mismatch"""
-[columns.clock]
-doc = "how the clock of the rank is aligned; reference for the lowest rank"
-[columns.uncertainty_ns]
-unit = "ns"
-doc = "largest uncertainty of the clocks of the job; NULL without aligned clocks"
-[columns.mismatch]
-doc = "why the ranks do not agree; NULL for a matched collective"
-[columns.missing_ranks]
-doc = "ranks of the job without a trace, the first 64; NULL if there is none"
-[columns.sequence_end]
-doc = "sequence + 1, for plots"
-[columns.iteration_end]
-doc = "iteration + 1, for plots; NULL with by=collective"
+clock = "how the clock of the rank is aligned; reference for the lowest rank"
+uncertainty_ns = "largest uncertainty of the clocks of the job; NULL without aligned clocks"
+missing_ranks = "ranks of the job without a trace, the first 64; NULL if there is none"
+sequence_end = "sequence + 1, for plots"
+iteration_end = "iteration + 1, for plots; NULL with by=collective"
 [[plot]]
 kind = "heatmap"
 x = "iteration"

@@ -8,43 +8,26 @@ grain    = "module by its path in the model, per trace"
 needs    = ["_module_call"]
 optional = ["annotation", "op_scope", "gpu_op"]
 reduce   = "concat"
-[columns.trace_id]
-doc = "the trace"
-[columns.module]
-doc = "path of the module; modules of one class are numbered"
-[columns.class]
-doc = "class of the module"
-[columns.calls]
-doc = "number of calls of its forward"
-[columns.host_ns]
-unit = "ns"
-doc = "host time of these calls"
-[columns.self_host_ns]
-unit = "ns"
-doc = "host time of these calls without the modules inside"
-[columns.gpu_ns]
-unit = "ns"
-doc = """time of the GPU operations of the module and the modules inside; NULL without GPU
+returns = [
+    "trace_id", "module", "class", "calls", "host_ns", "self_host_ns", "gpu_ns", "self_gpu_ns",
+    "forward_ns", "backward_ns", "recompute_ns", "share_pct", "evidence",
+]
+[columns]
+module = "path of the module; modules of one class are numbered"
+class = "class of the module"
+calls = "number of calls of its forward"
+host_ns = "host time of these calls"
+self_host_ns = "host time of these calls without the modules inside"
+gpu_ns = """time of the GPU operations of the module and the modules inside; NULL without GPU
     operations in the trace"""
-[columns.self_gpu_ns]
-unit = "ns"
-doc = "time of the GPU operations of the module itself"
-[columns.forward_ns]
-unit = "ns"
-doc = "of gpu_ns, the forward pass, or the only pass of an inference"
-[columns.backward_ns]
-unit = "ns"
-doc = "of gpu_ns, the backward pass"
-[columns.recompute_ns]
-unit = "ns"
-doc = """of gpu_ns, forward work repeated in the backward pass (checkpointing); where the program
-    marks its layers, it counts as backward"""
-[columns.share_pct]
-unit = "%"
-doc = "part of the time of all GPU operations of the trace"
-[columns.evidence]
-doc = """torch module (launched inside the call), sequence (backward), torch range (launched inside
-    the range of a layer), or several; NULL without GPU work"""
+self_gpu_ns = "time of the GPU operations of the module itself"
+forward_ns = "of gpu_ns, the forward pass, or the only pass of an inference"
+backward_ns = "of gpu_ns, the backward pass"
+recompute_ns = """of gpu_ns, forward work repeated in the backward pass (checkpointing); where the
+    program marks its layers, it counts as backward"""
+share_pct = "part of the time of all GPU operations of the trace"
+evidence = """torch module (launched inside the call), sequence (backward), torch range (launched
+    inside the range of a layer), or several; NULL without GPU work"""
 [plot]
 kind  = "barh"
 x     = ["module"]

@@ -7,33 +7,21 @@ grain    = "operator, with `by=shape` and shapes of its inputs, per trace"
 needs    = ["_host_tree"]
 optional = ["annotation", "gpu_op", "op_launch", "range_gpu_time"]
 reduce   = "concat"
-[columns.trace_id]
-doc = "the trace"
-[columns.op]
-doc = """operator or range of record_function; NULL for GPU operations that none of them
-    launches"""
-[columns.input_shapes]
-doc = "shapes of its inputs; NULL with `by=name`, or if they were not recorded"
-[columns.calls]
-doc = "number of calls"
-[columns.host_ns]
-unit = "ns"
-doc = "host time, with operators and calls of CUDA inside"
-[columns.self_host_ns]
-unit = "ns"
-doc = "host time without operators and calls of CUDA inside"
-[columns.gpu_ns]
-unit = "ns"
-doc = "time of the GPU operations launched inside; NULL without GPU operations in the trace"
-[columns.self_gpu_ns]
-unit = "ns"
-doc = """time of the GPU operations whose launch it encloses as the innermost operator, or, outside
-    of operators, as the innermost range"""
-[columns.self_gpu_pct]
-unit = "%"
-doc = "part of the time of all GPU operations of the trace"
-[columns.launches]
-doc = "calls that launch GPU operations, inside it"
+returns = [
+    "trace_id", "op", "input_shapes", "calls", "host_ns", "self_host_ns", "gpu_ns", "self_gpu_ns",
+    "self_gpu_pct", "launches",
+]
+[columns]
+op = "operator or range of record_function; NULL for GPU operations that none of them launches"
+input_shapes = "shapes of its inputs; NULL with `by=name`, or if they were not recorded"
+calls = "number of calls"
+host_ns = "host time, with operators and calls of CUDA inside"
+self_host_ns = "host time without operators and calls of CUDA inside"
+gpu_ns = "time of the GPU operations launched inside; NULL without GPU operations in the trace"
+self_gpu_ns = """time of the GPU operations whose launch it encloses as the innermost operator, or,
+    outside of operators, as the innermost range"""
+self_gpu_pct = "part of the time of all GPU operations of the trace"
+launches = "calls that launch GPU operations, inside it"
 [params.by]
 doc     = "shape: a row per operator and shapes of its inputs; name: per operator"
 choices = ["shape", "name"]

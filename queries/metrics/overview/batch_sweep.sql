@@ -8,62 +8,30 @@ grain    = "timeline of a capture"
 needs    = ["iteration"]
 optional = ["capture_summary", "utilization"]
 leaves_out = "capture_left_out"
+returns = [
+    "trace_id", "model", "configuration", "batch_size", "capture", "throughput", "throughput_unit",
+    "throughput_run", "iteration_ns", "gpu_busy_pct", "fp32_util_pct", "fp32_evidence",
+    "tensor_util_pct", "tensor_evidence", "peak_device_bytes", "device", "precision",
+    "measured_over", "differs",
+]
 [params.force]
 doc = "true: compare captures that were measured differently"
 default = false
 [refuse]
 column = "differs"
 unless = "force"
-[columns.trace_id]
-doc = "the trace"
-[columns.model]
-doc = "model; NULL if capture.json does not record it"
-[columns.configuration]
-doc = "framework, and any property that differs but should agree"
-[columns.batch_size]
-unit = "sample"
-doc = "samples per iteration and process; NULL if capture.json does not record it"
-[columns.capture]
-doc = "capture directory, or file name"
-[columns.throughput]
-doc = "throughput of all processes together, in the unit in column throughput_unit"
-[columns.throughput_unit]
-doc = """unit in which throughput of the model is published, such as images/s; samples/s if
-    capture.json names no unit, and for profiled runs"""
-[columns.throughput_run]
-doc = """unprofiled: the unprofiled run of the capture; profiled: the iterations of the timeline,
-    without such a run; and the properties that are labels of `tbd-trace ingest`"""
-[columns.iteration_ns]
-unit = "ns"
-doc = "mean iteration with the profiler, start to start"
-[columns.gpu_busy_pct]
-unit = "%"
-doc = """time with GPU work ÷ elapsed, over all GPUs used (compute_util); NULL without GPU work in
-    the trace"""
-[columns.fp32_util_pct]
-unit = "%"
-doc = """FP32 FLOP ÷ (peak × time with a kernel), over all GPUs used (fp32_util); NULL if FLOP or
-    peak are unknown"""
-[columns.fp32_evidence]
-doc = "source of the FLOP: counter, else modelled; NULL without a value"
-[columns.tensor_util_pct]
-unit = "%"
-doc = "the same for tensor cores (tensor_util)"
-[columns.tensor_evidence]
-doc = "source of the FLOP of the tensor cores, as in fp32_evidence"
-[columns.peak_device_bytes]
-unit = "byte"
-doc = "peak device memory allocated for tensors; NULL if not recorded"
-[columns.device]
-doc = "GPUs used, or cpu; NULL when unknown"
-[columns.precision]
-doc = """arithmetic precision, and the type of automatic casting; NULL if capture.json does not
-    record it"""
-[columns.measured_over]
-doc = """steady state, or all iterations without a steady state; several joined by a comma if
-    processes differ"""
-[columns.differs]
-doc = "properties that differ, with the captures, as in suite_compare; NULL if all agree"
+[columns]
+iteration_ns = "mean iteration with the profiler, start to start"
+gpu_busy_pct = """time with GPU work ÷ elapsed, over all GPUs used (compute_util); NULL without GPU
+    work in the trace"""
+fp32_util_pct = """FP32 FLOP ÷ (peak × time with a kernel), over all GPUs used (fp32_util); NULL if
+    FLOP or peak are unknown"""
+fp32_evidence = "source of the FLOP: counter, else modelled; NULL without a value"
+tensor_util_pct = "the same for tensor cores (tensor_util)"
+tensor_evidence = "source of the FLOP of the tensor cores, as in fp32_evidence"
+measured_over = """steady state, or all iterations without a steady state; several joined by a comma
+    if processes differ"""
+differs = "properties that differ, with the captures, as in suite_compare; NULL if all agree"
 [plot]
 kind = "line"
 x = "batch_size"

@@ -8,68 +8,28 @@ grain    = "timeline of a capture"
 needs    = ["iteration"]
 optional = ["capture_summary", "window_op", "layer_clock", "layer_host_time", "layer_type"]
 leaves_out = "capture_left_out"
+returns = [
+    "trace_id", "capture", "model", "framework", "configuration", "batch_size", "throughput",
+    "throughput_unit", "throughput_run", "iteration_ns", "gpu_busy_pct", "dominant_layer",
+    "dominant_layer_type", "dominant_layer_pct", "layer_clock", "peak_device_bytes", "device",
+    "precision", "profiler", "measured_over", "differs",
+]
 [params.force]
 doc = "true: compare captures that were measured differently"
 default = false
 [refuse]
 column = "differs"
 unless = "force"
-[columns.trace_id]
-doc = "the trace"
-[columns.capture]
-doc = "capture directory, or file name"
-[columns.model]
-doc = "model; NULL if capture.json does not record it"
-[columns.framework]
-doc = "framework; NULL if capture.json does not record it"
-[columns.configuration]
-doc = "framework, and any property that differs but should agree"
-[columns.batch_size]
-unit = "sample"
-doc = "samples per iteration and process; NULL if capture.json does not record it"
-[columns.throughput]
-doc = "throughput of all processes together, in the unit in column throughput_unit"
-[columns.throughput_unit]
-doc = """unit in which throughput of the model is published, such as images/s; samples/s if
-    capture.json names no unit, and for profiled runs"""
-[columns.throughput_run]
-doc = """unprofiled: the unprofiled run of the capture; profiled: the iterations of the timeline,
-    without such a run; and the properties that are labels of `tbd-trace ingest`"""
-[columns.iteration_ns]
-unit = "ns"
-doc = "mean iteration with the profiler, start to start (iteration_rate), averaged over processes"
-[columns.gpu_busy_pct]
-unit = "%"
-doc = """time with GPU work ÷ elapsed, over all GPUs used (compute_util); NULL without GPU work in
-    the trace"""
-[columns.dominant_layer]
-doc = "layer with the most time, forward and backward; NULL without layer ranges"
-[columns.dominant_layer_type]
-doc = "type of the dominant layer, from layers.json or from the class of its kernels"
-[columns.dominant_layer_pct]
-unit = "%"
-doc = "share of the dominant layer in the time on the clock in column layer_clock (dominant_layer)"
-[columns.layer_clock]
-doc = "gpu or host: clock of the layer times; NULL without layers"
-[columns.peak_device_bytes]
-unit = "byte"
-doc = "peak device memory allocated for tensors; NULL if not recorded"
-[columns.device]
-doc = "GPUs used, or cpu; NULL when unknown"
-[columns.precision]
-doc = """arithmetic precision, and the type of automatic casting; NULL if capture.json does not
-    record it"""
-[columns.profiler]
-doc = "profiler of the timeline, with its version"
-[columns.measured_over]
-doc = """steady state, or all iterations without a steady state; several joined by a comma if
-    processes differ"""
-[columns.differs]
-doc = """properties that differ, one sentence each, with the captures. All captures must agree in
-    device, precision, scale, processes, profiler (any version), throughput run, layer clock and
-    synthetic; captures of a model in variant, data set, batch definition, sequence policy and
-    optimizer; captures of a model and framework in framework version. Unknown differs from known.
-    NULL if all agree"""
+[columns]
+gpu_busy_pct = """time with GPU work ÷ elapsed, over all GPUs used (compute_util); NULL without GPU
+    work in the trace"""
+dominant_layer = "layer with the most time, forward and backward; NULL without layer ranges"
+dominant_layer_type = """type of the dominant layer, from layers.json or from the class of its
+    kernels"""
+dominant_layer_pct = """share of the dominant layer in the time on the clock in column layer_clock
+    (dominant_layer)"""
+measured_over = """steady state, or all iterations without a steady state; several joined by a comma
+    if processes differ"""
 [plot]
 kind = "line"
 x = "batch_size"

@@ -7,60 +7,37 @@ optional = [
     "kernel", "kernel_aggregate", "memcpy", "memset", "graph_launch", "api_call", "nvtx_range",
     "kernel_metric", "process", "device",
 ]
-[columns.trace_id]
-doc = "the trace"
-[columns.name]
-doc = "file name, or capture directory and file name"
-[columns.tool]
-doc = "profiler that recorded the trace"
-[columns.tool_version]
-doc = "version of the profiler at capture time; NULL if the file does not record it"
-[columns.export_version]
-doc = "version of the tool that wrote this export; NULL if the file does not record it"
-[columns.schema_version]
-doc = "version of the file's schema; NULL if the file does not record it"
-[columns.format]
-doc = "reader that parsed the file"
-[columns.kind]
-doc = "timeline, metrics or summary"
-[columns.capture_id]
-doc = "capture that contains the file; NULL for a single file"
-[columns.file_bytes]
-unit = "byte"
-doc = "size of the file"
-[columns.sha256]
-doc = """SHA-256 of the file; NULL for a file above 64 MiB, which is identified by samples of its
+returns = [
+    "trace_id", "name", "tool", "tool_version", "export_version", "schema_version", "format",
+    "kind", "capture_id", "file_bytes", "sha256", "duration_ns", "processes", "devices", "kernels",
+    "kernel_ns", "memcpys", "memsets", "graph_launches", "api_calls", "nvtx_ranges", "metrics",
+    "holds", "lacks", "notes",
+]
+[columns]
+trace_id = "the trace"
+name = "file name, or capture directory and file name"
+tool = "profiler that recorded the trace"
+tool_version = "version of the profiler at capture time; NULL if the file does not record it"
+export_version = "version of the tool that wrote this export; NULL if the file does not record it"
+schema_version = "version of the file's schema; NULL if the file does not record it"
+format = "reader that parsed the file"
+kind = "timeline, metrics or summary"
+capture_id = "capture that contains the file; NULL for a single file"
+file_bytes = "size of the file"
+sha256 = """SHA-256 of the file; NULL for a file above 64 MiB, which is identified by samples of its
     content"""
-[columns.duration_ns]
-unit = "ns"
-doc = "from the first event to the last; NULL without a time axis"
-[columns.processes]
-doc = "processes with events"
-[columns.devices]
-doc = "GPUs with operations, with name and compute capability if known"
-[columns.kernels]
-doc = "kernel executions, profiler summaries included"
-[columns.kernel_ns]
-unit = "ns"
-doc = "sum of kernel durations; NULL if the file has none"
-[columns.memcpys]
-doc = "memory copies on the GPU"
-[columns.memsets]
-doc = "memory fills on the GPU"
-[columns.graph_launches]
-doc = "CUDA graphs traced as a whole, without their kernels"
-[columns.api_calls]
-doc = "CUDA, cuDNN, cuBLAS and operating-system calls"
-[columns.nvtx_ranges]
-doc = "NVTX ranges"
-[columns.metrics]
-doc = "distinct hardware counters and metrics"
-[columns.holds]
-doc = "canonical tables with rows"
-[columns.lacks]
-doc = "canonical tables without rows"
-[columns.notes]
-doc = "limitations that affect the metrics of this trace"
+duration_ns = "from the first event to the last; NULL without a time axis"
+processes = "processes with events"
+devices = "GPUs with operations, with name and compute capability if known"
+kernels = "kernel executions, profiler summaries included"
+kernel_ns = "sum of kernel durations; NULL if the file has none"
+memcpys = "memory copies on the GPU"
+memsets = "memory fills on the GPU"
+graph_launches = "CUDA graphs traced as a whole, without their kernels"
+api_calls = "CUDA, cuDNN, cuBLAS and operating-system calls"
+nvtx_ranges = "NVTX ranges"
+metrics = "distinct hardware counters and metrics"
+notes = "limitations that affect the metrics of this trace"
 */
 WITH
 executed AS (

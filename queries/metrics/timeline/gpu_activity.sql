@@ -8,47 +8,27 @@ needs    = ["gpu_op", "busy_interval"]
 optional = ["process"]
 partial  = true
 reduce   = "concat"
+returns = [
+    "trace_id", "pid", "device_id", "bin", "offset_ns", "offset_end_ns", "start_ns", "elapsed_ns",
+    "kernel_ns", "copy_ns", "idle_ns", "busy_pct", "kernel_pct", "copy_pct",
+]
 [params.bins]
 doc = "number of equal bins from the first GPU operation of the trace to the end of the last"
 default = 200
-[columns.trace_id]
-doc = "the trace"
-[columns.pid]
-doc = "process; NULL when unknown"
-[columns.device_id]
-doc = "device; NULL when unknown"
-[columns.bin]
-doc = "number of the bin, from 0; all devices of a trace have the same bins"
-[columns.offset_ns]
-unit = "ns"
-doc = "start of the bin, from the first GPU operation of the trace"
-[columns.offset_end_ns]
-unit = "ns"
-doc = "end of the bin, from the first GPU operation of the trace"
-[columns.start_ns]
-unit = "ns"
-doc = "start of the bin, on the clock of the trace"
-[columns.elapsed_ns]
-unit = "ns"
-doc = "length of the bin: exactly kernel_ns + copy_ns + idle_ns; lengths differ by up to 1 ns"
-[columns.kernel_ns]
-unit = "ns"
-doc = "time with a kernel or graph"
-[columns.copy_ns]
-unit = "ns"
-doc = "time with copies or fills only"
-[columns.idle_ns]
-unit = "ns"
-doc = "time without an operation of the process on the device"
-[columns.busy_pct]
-unit = "%"
-doc = "time with any operation ÷ length of the bin"
-[columns.kernel_pct]
-unit = "%"
-doc = "time with a kernel or graph ÷ length of the bin"
-[columns.copy_pct]
-unit = "%"
-doc = "time with copies or fills alone ÷ length of the bin"
+[columns]
+device_id = "device; NULL when unknown"
+bin = "number of the bin, from 0; all devices of a trace have the same bins"
+offset_ns = "start of the bin, from the first GPU operation of the trace"
+offset_end_ns = "end of the bin, from the first GPU operation of the trace"
+start_ns = "start of the bin, on the clock of the trace"
+elapsed_ns = """length of the bin: exactly kernel_ns + copy_ns + idle_ns; lengths differ by up to 1
+    ns"""
+kernel_ns = "time with a kernel or graph"
+copy_ns = "time with copies or fills only"
+idle_ns = "time without an operation of the process on the device"
+busy_pct = "time with any operation ÷ length of the bin"
+kernel_pct = "time with a kernel or graph ÷ length of the bin"
+copy_pct = "time with copies or fills alone ÷ length of the bin"
 [plot]
 kind = "heatmap"
 x = "offset_ns"

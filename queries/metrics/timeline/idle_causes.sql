@@ -7,45 +7,28 @@ grain    = "cause, per device used by a process"
 needs    = ["gpu_op", "device_timeline"]
 optional = ["idle_interval_cause", "analysis_window", "process", "clock_check", "step_causes"]
 reduce   = "concat"
-[columns.trace_id]
-doc = "the trace"
-[columns.pid]
-doc = "process; NULL when unknown"
-[columns.device_id]
-doc = "device; NULL when unknown"
-[columns.cause]
-doc = """input_pipeline (the launching thread waits for input), host_stalls (pauses far longer than
-    usual at their place), host (work between calls, and short calls), warm_up (a launch or other
-    call above 1 ms), synchronization or memory_allocation (inside such a call), launch_latency (a
-    launch has begun, its operation not yet), unknown (see reason)"""
-[columns.title]
-doc = "the cause in words (step_causes)"
-[columns.idle_ns]
-unit = "ns"
-doc = "idle time with this cause"
-[columns.between_ns]
-unit = "ns"
-doc = """part between the last operation of an iteration and the first of the next; NULL for the
-    whole trace"""
-[columns.share_pct]
-unit = "%"
-doc = "idle_ns ÷ idle time of the device"
-[columns.elapsed_pct]
-unit = "%"
-doc = "idle_ns ÷ length of the window; on the device that tbd-trace why judges, its share"
-[columns.gaps]
-doc = "idle gaps with this cause"
-[columns.longest_ns]
-unit = "ns"
-doc = "longest uninterrupted interval with this cause"
-[columns.evidence]
-doc = "estimated: what the launching thread does not always prove the cause"
-[columns.measured_over]
-doc = "steady state, all iterations or whole trace"
-[columns.iterations]
-doc = "iterations in the window; NULL for the whole trace"
-[columns.reason]
-doc = """why a cause is unknown: the launch, or what delayed the operation, is missing from the
+returns = [
+    "trace_id", "pid", "device_id", "cause", "title", "idle_ns", "between_ns", "share_pct",
+    "elapsed_pct", "gaps", "longest_ns", "evidence", "measured_over", "iterations", "reason",
+]
+[columns]
+device_id = "device; NULL when unknown"
+cause = """input_pipeline (the launching thread waits for input), host_stalls (pauses far longer
+    than usual at their place), host (work between calls, and short calls), warm_up (a launch or
+    other call above 1 ms), synchronization or memory_allocation (inside such a call),
+    launch_latency (a launch has begun, its operation not yet), unknown (see reason)"""
+title = "the cause in words (step_causes)"
+idle_ns = "idle time with this cause"
+between_ns = """part between the last operation of an iteration and the first of the next; NULL for
+    the whole trace"""
+share_pct = "idle_ns ÷ idle time of the device"
+elapsed_pct = "idle_ns ÷ length of the window; on the device that tbd-trace why judges, its share"
+gaps = "idle gaps with this cause"
+longest_ns = "longest uninterrupted interval with this cause"
+evidence = "estimated: what the launching thread does not always prove the cause"
+measured_over = "steady state, all iterations or whole trace"
+iterations = "iterations in the window; NULL for the whole trace"
+reason = """why a cause is unknown: the launch, or what delayed the operation, is missing from the
     trace, or GPU and host clocks do not agree; NULL for other causes"""
 [plot]
 kind = "barh"

@@ -7,43 +7,22 @@ needs    = ["trace"]
 optional = ["memcpy", "memset"]
 partial  = true
 reduce   = "concat"
-[columns.trace_id]
-doc = "the trace"
-[columns.operation]
-doc = "[CUDA memcpy HtoD], [CUDA memset], …"
-[columns.src_kind]
-doc = "kind of the source memory; NULL for fills, and if the tool does not record it"
-[columns.dst_kind]
-doc = "kind of the destination memory; NULL if the tool does not record it"
-[columns.instances]
-doc = "number of operations"
-[columns.total_ns]
-unit = "ns"
-doc = "sum of the durations of these copies and fills"
-[columns.mean_ns]
-unit = "ns"
-doc = "mean duration"
-[columns.median_ns]
-unit = "ns"
-doc = "median duration"
-[columns.min_ns]
-unit = "ns"
-doc = "shortest"
-[columns.max_ns]
-unit = "ns"
-doc = "longest"
-[columns.stddev_ns]
-unit = "ns"
-doc = "sample standard deviation; NULL for a single operation"
-[columns.share_pct]
-unit = "%"
-doc = "total ÷ total of all memory operations of the trace"
-[columns.total_bytes]
-unit = "byte"
-doc = "bytes moved or filled"
-[columns.throughput_gb_s]
-unit = "GB/s"
-doc = "bytes ÷ time, 10^9 bytes per second; NULL without durations"
+[columns]
+trace_id = "the trace"
+operation = "[CUDA memcpy HtoD], [CUDA memset], …"
+src_kind = "kind of the source memory; NULL for fills, and if the tool does not record it"
+dst_kind = "kind of the destination memory; NULL if the tool does not record it"
+instances = "number of operations"
+total_ns = "sum of the durations of these copies and fills"
+mean_ns = "mean duration"
+median_ns = "median duration"
+min_ns = "shortest"
+max_ns = "longest"
+stddev_ns = "sample standard deviation; NULL for a single operation"
+share_pct = "total ÷ total of all memory operations of the trace"
+total_bytes = "bytes moved or filled"
+throughput_gb_s = {unit = "GB/s", doc = """bytes ÷ time, 10^9 bytes per second; NULL without
+    durations"""}
 [params.by]
 doc = """operation: one row per direction; memory_kind: one row per direction and memory kinds
     (pageable, pinned, device, …)"""

@@ -10,26 +10,15 @@ optional = ["host_chain", "gpu_chain", "input_wait", "kernel_group", "step_cause
     "thread"]
 reduce   = "concat"
 together = "job"
-[columns.trace_id]
-doc = "the trace"
-[columns.pid]
-doc = "process; NULL when unknown"
-[columns.step]
-doc = "number of the step, from 0"
-[columns.lane]
-doc = "cause, thread or stream"
-[columns.kind]
-doc = """title of a cause in step_causes; of a thread also launch, copy call, other call,
+returns = ["trace_id", "pid", "step", "lane", "kind", "time_in_step_ns", "duration_ns", "step_ns"]
+[columns]
+step = "number of the step, from 0"
+lane = "cause, thread or stream"
+kind = """title of a cause in step_causes; of a thread also launch, copy call, other call,
     synchronization, memory allocation"""
-[columns.time_in_step_ns]
-unit = "ns"
-doc = "start, from the begin of the step"
-[columns.duration_ns]
-unit = "ns"
-doc = "duration"
-[columns.step_ns]
-unit = "ns"
-doc = "duration of the step"
+time_in_step_ns = "start, from the begin of the step"
+duration_ns = "duration"
+step_ns = "duration of the step"
 [plot]
 kind   = "stacked_barh"
 x      = "lane"

@@ -7,39 +7,25 @@ grain    = "device used by a process; with by=iteration, one iteration of it"
 needs    = ["gpu_op", "device_timeline"]
 optional = ["analysis_window", "process", "device"]
 reduce   = "concat"
+returns = [
+    "trace_id", "pid", "device_id", "device", "iteration", "gpu_busy_pct", "kernel_busy_pct",
+    "gpu_busy_ns", "kernel_busy_ns", "elapsed_ns", "measured_over", "iterations",
+]
 [params.by]
 doc = "trace: the whole analysis window; iteration: each iteration in the window, by GPU time"
 choices = ["trace", "iteration"]
 default = "trace"
-[columns.trace_id]
-doc = "the trace"
-[columns.pid]
-doc = "process; NULL when unknown"
-[columns.device_id]
-doc = "device; NULL when unknown"
-[columns.device]
-doc = "name of the GPU; NULL when unknown"
-[columns.iteration]
-doc = "iteration; NULL for the whole window"
-[columns.gpu_busy_pct]
-unit = "%"
-doc = "time with any kernel, copy, fill or graph ÷ elapsed"
-[columns.kernel_busy_pct]
-unit = "%"
-doc = "time with a kernel or graph ÷ elapsed"
-[columns.gpu_busy_ns]
-unit = "ns"
-doc = "time with any GPU operation of the process on the device"
-[columns.kernel_busy_ns]
-unit = "ns"
-doc = "time with a kernel or graph"
-[columns.elapsed_ns]
-unit = "ns"
-doc = "length of the window or iteration"
-[columns.measured_over]
-doc = "steady state, all iterations or whole trace"
-[columns.iterations]
-doc = "iterations in the window; NULL for the whole trace"
+[columns]
+device_id = "device; NULL when unknown"
+device = "name of the GPU; NULL when unknown"
+iteration = "iteration; NULL for the whole window"
+gpu_busy_pct = "time with any kernel, copy, fill or graph ÷ elapsed"
+kernel_busy_pct = "time with a kernel or graph ÷ elapsed"
+gpu_busy_ns = "time with any GPU operation of the process on the device"
+kernel_busy_ns = "time with a kernel or graph"
+elapsed_ns = "length of the window or iteration"
+measured_over = "steady state, all iterations or whole trace"
+iterations = "iterations in the window; NULL for the whole trace"
 [[plot]]
 kind = "line"
 x = "iteration"

@@ -7,6 +7,11 @@ grain    = "convention and device used by a process, with `by=iteration` also it
 needs    = ["kernel", "analysis_window"]
 optional = ["trace", "device_timeline", "device_peak", "process", "_device_flop"]
 reduce   = "concat"
+returns = [
+    "trace_id", "pid", "device_id", "iteration", "convention", "flop_per_token", "model_flop",
+    "executed_flop", "elapsed_ns", "samples_per_s", "tokens_per_s", "arithmetic", "peak_flops",
+    "mfu_pct", "hfu_pct", "covered_pct", "evidence", "measured_over", "reason",
+]
 [params.by]
 doc = "trace: the analysis window; iteration: a row per iteration"
 choices = ["trace", "iteration"]
@@ -36,56 +41,28 @@ default = ""
 doc = "training: forward and backward; forward: a third of it"
 choices = ["training", "forward"]
 default = "training"
-[columns.trace_id]
-doc = "the trace"
-[columns.pid]
-doc = "process; NULL when unknown"
-[columns.device_id]
-doc = "device; NULL when unknown"
-[columns.iteration]
-doc = "iteration; NULL unless by=iteration"
-[columns.convention]
-doc = """shapes: FLOP of the operators executed. 6N: all active parameters. 6N + 12LdS: without
-    embedding, with full attention. causal: without embedding, attention to half of the sequence,
-    or to the window or document"""
-[columns.flop_per_token]
-unit = "FLOP"
-doc = "FLOP of the passes; NULL for shapes if tokens are unknown"
-[columns.model_flop]
-unit = "FLOP"
-doc = "FLOP of the model in the window or iteration, without repeated work; NULL when unknown"
-[columns.executed_flop]
-unit = "FLOP"
-doc = "with repeated work; NULL for conventions by parameters"
-[columns.elapsed_ns]
-unit = "ns"
-doc = "length of the window or iteration on the device"
-[columns.samples_per_s]
-unit = "sample/s"
-doc = "batch size × iterations ÷ elapsed; NULL without batch size or iterations"
-[columns.tokens_per_s]
-unit = "token/s"
-doc = "tokens per second and GPU; NULL when unknown"
-[columns.arithmetic]
-doc = "data types of the peak: fp32, tf32, fp16, bf16, fp8, fp4, joined by +"
-[columns.peak_flops]
-unit = "FLOP/s"
-doc = "dense peak of the device; of several data types, the FLOP-weighted harmonic mean"
-[columns.mfu_pct]
-unit = "%"
-doc = "FLOP of the model ÷ (peak × elapsed); NULL if reason explains it"
-[columns.hfu_pct]
-unit = "%"
-doc = "executed FLOP ÷ (peak × elapsed); NULL if unknown, or reason explains it"
-[columns.covered_pct]
-unit = "%"
-doc = "share of the kernel time with FLOP from shapes; NULL for the other conventions"
-[columns.evidence]
-doc = "modelled"
-[columns.measured_over]
-doc = "steady state, all iterations or whole trace"
-[columns.reason]
-doc = "why mfu_pct is NULL"
+[columns]
+device_id = "device; NULL when unknown"
+iteration = "iteration; NULL unless by=iteration"
+convention = """shapes: FLOP of the operators executed. 6N: all active parameters. 6N + 12LdS:
+    without embedding, with full attention. causal: without embedding, attention to half of the
+    sequence, or to the window or document"""
+flop_per_token = {unit = "FLOP", doc = "FLOP of the passes; NULL for shapes if tokens are unknown"}
+model_flop = {unit = "FLOP", doc = """FLOP of the model in the window or iteration, without repeated
+    work; NULL when unknown"""}
+executed_flop = {unit = "FLOP", doc = "with repeated work; NULL for conventions by parameters"}
+elapsed_ns = "length of the window or iteration on the device"
+samples_per_s = {unit = "sample/s", doc = """batch size × iterations ÷ elapsed; NULL without batch
+    size or iterations"""}
+tokens_per_s = {unit = "token/s", doc = "tokens per second and GPU; NULL when unknown"}
+arithmetic = "data types of the peak: fp32, tf32, fp16, bf16, fp8, fp4, joined by +"
+peak_flops = "dense peak of the device; of several data types, the FLOP-weighted harmonic mean"
+mfu_pct = "FLOP of the model ÷ (peak × elapsed); NULL if reason explains it"
+hfu_pct = "executed FLOP ÷ (peak × elapsed); NULL if unknown, or reason explains it"
+covered_pct = "share of the kernel time with FLOP from shapes; NULL for the other conventions"
+evidence = "modelled"
+measured_over = "steady state, all iterations or whole trace"
+reason = "why mfu_pct is NULL"
 [plot]
 kind = "grouped_barh"
 x = ["trace_id", "device_id", "pid", "iteration"]

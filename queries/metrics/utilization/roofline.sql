@@ -8,72 +8,44 @@ grain    = "kernel name (or layer), precision and evidence, per device used by a
 needs    = ["kernel_work", "kernel_traffic"]
 optional = ["device_peak", "process"]
 reduce   = "concat"
+returns = [
+    "trace_id", "pid", "device_id", "kernel_name", "layer", "precision", "kernels", "flop",
+    "dram_bytes", "total_ns", "arithmetic_intensity", "achieved_flops", "peak_flops",
+    "memory_bandwidth_bytes_per_s", "bandwidth_pct", "attainable_flops", "attained_pct", "bound",
+    "covered_pct", "evidence", "bytes_evidence", "reason",
+]
 [params.by]
 doc = """kernel: one row per kernel name; layer: one row per layer, also with FLOP that cannot be
     divided among its kernels"""
 choices = ["kernel", "layer"]
 default = "kernel"
-[columns.trace_id]
-doc = "the trace"
-[columns.pid]
-doc = "process; NULL when unknown"
-[columns.device_id]
-doc = "device; NULL when unknown"
-[columns.kernel_name]
-doc = "demangled name; NULL with by=layer"
-[columns.layer]
-doc = "layer; NULL with by=kernel, and for kernels without a layer"
-[columns.precision]
-doc = """fp32, fp16 (outside the tensor cores) or tensor; one row per precision with FLOP; work
-    without any FLOP has a row with fp32"""
-[columns.kernels]
-unit = "kernel"
-doc = "executions with known FLOP and bytes"
-[columns.flop]
-unit = "FLOP"
-doc = "floating-point operations of these executions"
-[columns.dram_bytes]
-unit = "byte"
-doc = """bytes read from and written to device memory (kernel_traffic); with several precisions,
-    each row has all bytes"""
-[columns.total_ns]
-unit = "ns"
-doc = "sum of the durations of these executions; with several precisions, each row has all time"
-[columns.arithmetic_intensity]
-unit = "FLOP/byte"
-doc = "FLOP ÷ bytes; NULL if reason explains it"
-[columns.achieved_flops]
-unit = "FLOP/s"
-doc = "FLOP ÷ total duration; NULL if reason explains it"
-[columns.peak_flops]
-unit = "FLOP/s"
-doc = """peak of the device for this precision; if layers differ in arithmetic, the FLOP-weighted
-    harmonic mean of their peaks"""
-[columns.memory_bandwidth_bytes_per_s]
-unit = "byte/s"
-doc = "peak bandwidth of the device memory"
-[columns.bandwidth_pct]
-unit = "%"
-doc = "bytes ÷ (total duration × peak bandwidth); NULL if reason explains it"
-[columns.attainable_flops]
-unit = "FLOP/s"
-doc = "roof: min(peak, intensity × bandwidth)"
-[columns.attained_pct]
-unit = "%"
-doc = "achieved ÷ attainable; NULL without FLOP"
-[columns.bound]
-doc = "memory if intensity × bandwidth is below the peak, else compute"
-[columns.covered_pct]
-unit = "%"
-doc = "share of the time of all kernels of the row with known FLOP and bytes"
-[columns.evidence]
-doc = """source of the FLOP: counter or modelled; without counted bytes, bytes_evidence is
+[columns]
+device_id = "device; NULL when unknown"
+kernel_name = "demangled name; NULL with by=layer"
+layer = "layer; NULL with by=kernel, and for kernels without a layer"
+precision = """fp32, fp16 (outside the tensor cores) or tensor; one row per precision with FLOP;
+    work without any FLOP has a row with fp32"""
+kernels = {unit = "kernel", doc = "executions with known FLOP and bytes"}
+flop = {unit = "FLOP", doc = "floating-point operations of these executions"}
+dram_bytes = """bytes read from and written to device memory (kernel_traffic); with several
+    precisions, each row has all bytes"""
+total_ns = """sum of the durations of these executions; with several precisions, each row has all
+    time"""
+arithmetic_intensity = {unit = "FLOP/byte", doc = "FLOP ÷ bytes; NULL if reason explains it"}
+achieved_flops = "FLOP ÷ total duration; NULL if reason explains it"
+peak_flops = """peak of the device for this precision; if layers differ in arithmetic, the
+    FLOP-weighted harmonic mean of their peaks"""
+memory_bandwidth_bytes_per_s = {unit = "byte/s", doc = "peak bandwidth of the device memory"}
+bandwidth_pct = "bytes ÷ (total duration × peak bandwidth); NULL if reason explains it"
+attainable_flops = "roof: min(peak, intensity × bandwidth)"
+attained_pct = "achieved ÷ attainable; NULL without FLOP"
+bound = "memory if intensity × bandwidth is below the peak, else compute"
+covered_pct = "share of the time of all kernels of the row with known FLOP and bytes"
+evidence = """source of the FLOP: counter or modelled; without counted bytes, bytes_evidence is
     modelled"""
-[columns.bytes_evidence]
-doc = """source of the bytes: counter; modelled is the least traffic, so that intensity and roof are
-    upper limits"""
-[columns.reason]
-doc = "why the row has no point; NULL with a point"
+bytes_evidence = """source of the bytes: counter; modelled is the least traffic, so that intensity
+    and roof are upper limits"""
+reason = "why the row has no point; NULL with a point"
 [plot]
 kind = "roofline"
 x = "arithmetic_intensity"

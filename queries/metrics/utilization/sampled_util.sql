@@ -6,40 +6,26 @@ source   = """means of samples, weighted by time; samples have other denominator
 grain    = "sampled quantity of a device, per iteration or layer if chosen"
 needs    = ["sample_interval", "analysis_window", "op_scope"]
 reduce   = "concat"
+returns = [
+    "trace_id", "device_id", "iteration", "layer", "quantity", "value_pct", "max_pct", "samples",
+    "sampled_ns", "metric", "evidence", "measured_over", "reason",
+]
 [params.by]
 doc = """trace; iteration: from its first operation to that of the next one; layer: samples whose
     time its operations fill at least half"""
 default = "trace"
 choices = ["trace", "iteration", "layer"]
-[columns.trace_id]
-doc = "the trace"
-[columns.device_id]
-doc = "device; taken to be the physical GPU of the same number"
-[columns.iteration]
-doc = "iteration; NULL unless by = iteration"
-[columns.layer]
-doc = "layer; NULL unless by = layer"
-[columns.quantity]
-doc = "sampled quantity, as in sampled_metrics"
-[columns.value_pct]
-unit = "%"
-doc = "mean, weighted by time; NULL with a reason"
-[columns.max_pct]
-unit = "%"
-doc = "largest sample; NULL with a reason"
-[columns.samples]
-doc = "number of samples"
-[columns.sampled_ns]
-unit = "ns"
-doc = "time that the samples cover"
-[columns.metric]
-doc = "metric name of the profiler"
-[columns.evidence]
-doc = "sampled"
-[columns.measured_over]
-doc = "window of the mean"
-[columns.reason]
-doc = "why values are NULL; NULL if they are known"
+[columns]
+device_id = "device; taken to be the physical GPU of the same number"
+iteration = "iteration; NULL unless by = iteration"
+layer = "layer; NULL unless by = layer"
+value_pct = "mean, weighted by time; NULL with a reason"
+max_pct = "largest sample; NULL with a reason"
+samples = "number of samples"
+sampled_ns = "time that the samples cover"
+evidence = "sampled"
+measured_over = "window of the mean"
+reason = "why values are NULL; NULL if they are known"
 [plot]
 kind   = "grouped_barh"
 x      = "quantity"

@@ -23,7 +23,8 @@ from tbd_trace.analysis.checks.text import render, summary
 from tbd_trace.cli.main import app
 from tbd_trace.errors import CannotAnswerError, UsageError
 from tbd_trace.query import Catalogue, Query
-from tbd_trace.query.header import CHECK_COLUMNS, parse_query
+from tbd_trace.query.catalogue import read_query
+from tbd_trace.query.header import CHECK_COLUMNS
 from tbd_trace.store import Database
 
 SAMPLE = ROOT / "data" / "samples" / "synthetic_cnn"
@@ -68,7 +69,7 @@ def sample(sample_cache: Path, rules: dict[str, Query], monkeypatch: pytest.Monk
 
 @each_file(CHECKS)
 def test_headers_of_rules_are_complete(path: Path) -> None:
-    query = parse_query(path)
+    query = read_query(path)
     told = rule_of(query)
     assert list(query.columns) == list(CHECK_COLUMNS)
     assert set(CHECK_COLUMNS) < set(COLUMNS)
@@ -133,7 +134,7 @@ def test_a_header_without_what_a_check_needs_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "own.sql"
     path.write_text('/*\ntitle = "Own"\n[check]\nrule = "X1"\n*/\nSELECT 1')
     with pytest.raises(UsageError, match="invalid header"):
-        parse_query(path)
+        read_query(path)
 
 
 @pytest.mark.parametrize("name", ["OBS04", "obs04", "gpu_idle_small_batch", "gpu-idle-small-batch"])

@@ -26,7 +26,7 @@ from fast import one_in
 from query_files import METRIC_NAMES
 from tbd_trace.cli import main as cli
 from tbd_trace.query import Catalogue, catalogue
-from tbd_trace.query.header import parse_query
+from tbd_trace.query.catalogue import read_query
 from tbd_trace.store import Database
 from terminal import ENTRY_POINT, on_terminal, without_escapes
 
@@ -179,7 +179,7 @@ def test_only_the_derived_relations_that_a_question_builds_on_are_parsed(
         getattr(catalogue, function).cache_clear()
     parsed = []
     monkeypatch.setattr(
-        catalogue, "parse_query", lambda path: parsed.append(path.stem) or parse_query(path)
+        catalogue, "read_query", lambda path: parsed.append(path.stem) or read_query(path)
     )
     succeed("query", "kernel_summary", str(TIMELINE))
     assert sorted(parsed) == ["counter_donor_trace", "kernel_summary"]

@@ -13,7 +13,7 @@ from matplotlib.patches import Rectangle
 from drawing import collected, legend, render
 from tbd_trace.errors import UsageError
 from tbd_trace.query import Plot
-from tbd_trace.query.header import parse_query
+from tbd_trace.query.catalogue import read_query
 
 MIB = 1 << 20
 UNITS = {"requested_bytes": "byte", "samples_per_s": "sample/s", "batch_size": "sample"}
@@ -89,12 +89,12 @@ def test_headers(tmp_path: Path) -> None:
     path = tmp_path / "own.sql"
     head = 'title = "x"\n[plot]\nkind = "{}"\nx = "a"\ny = ["b"]\nsecondary = "c"\n'
     path.write_text(f"/*\n{head.format('bar')}*/\nSELECT 1 AS a, 2 AS b, 3 AS c")
-    plot = parse_query(path).plot
+    plot = read_query(path).plot
     assert plot is not None
     assert plot.columns == {"a", "b", "c"}
     path.write_text(f"/*\n{head.format('line')}*/\nSELECT 1 AS a, 2 AS b, 3 AS c")
     with pytest.raises(UsageError, match="a line plot has no secondary axis"):
-        parse_query(path)
+        read_query(path)
 
 
 def test_a_line_of_names(drawn: list[Figure]) -> None:

@@ -19,7 +19,7 @@ from tbd_trace.cli.main import app
 from tbd_trace.errors import CannotAnswerError, StoreError, UsageError
 from tbd_trace.query import Catalogue, Query, Result, execute, execute_batches, execution
 from tbd_trace.query import parts as parts_module
-from tbd_trace.query.header import parse_query
+from tbd_trace.query.catalogue import read_query
 from tbd_trace.query.parts import divide
 from tbd_trace.runtime.executors import Executor, Processes, ThisProcess
 from tbd_trace.store import Database
@@ -159,7 +159,7 @@ def test_limited_rows(traces: Database) -> None:
 def test_sum(traces: Database, tmp_path: Path, processes: Executor) -> None:
     path = tmp_path / "runs.sql"
     path.write_text(SUM)
-    query = parse_query(path)
+    query = read_query(path)
     with duckdb.connect() as connection:
         rows = traces.relation("kernel", traces.trace_ids())
         expected = connection.sql(
@@ -180,7 +180,7 @@ def test_reduction_in_sql(traces: Database, tmp_path: Path) -> None:
         '/*\nreduce = "sql:largest.sql"\n[params.scale]\ndoc = "any"\ndefault = 1\n*/\n'
         "SELECT max(end_ns - start_ns) AS ns FROM kernel"
     )
-    query = parse_query(path)
+    query = read_query(path)
     with duckdb.connect() as connection:
         rows = traces.relation("kernel", traces.trace_ids())
         [(longest,)] = connection.sql(f"SELECT max(end_ns - start_ns) FROM ({rows})").fetchall()
@@ -209,7 +209,7 @@ def test_invalid_reductions(tmp_path: Path, header: str, problem: str) -> None:
     path = tmp_path / "own.sql"
     path.write_text(f"/*\n{header}\n*/\nSELECT 1 AS name")
     with pytest.raises(UsageError, match=problem):
-        parse_query(path)
+        read_query(path)
 
 
 def test_query_that_compares_ranks(traces: Database, processes: Executor) -> None:
@@ -267,6 +267,6 @@ def test_error_in_another_process(traces: Database, processes: Executor, tmp_pat
     path = tmp_path / "wrong.sql"
     path.write_text('/*\nreduce = "sum"\n[columns.n]\nunit = "ns"\ndoc = "x"\n*/\nSELECT nope')
     with pytest.raises(UsageError, match="nope"):
-        execute(traces, parse_query(path), executor=processes)
+        execute(traces, read_query(path), executor=processes)
     # The processes go on.
     assert not execute(traces, Catalogue().get("memory_peak"), executor=processes).missing

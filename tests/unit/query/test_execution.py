@@ -19,7 +19,7 @@ from tbd_trace.api import Traces, find_query, open_traces
 from tbd_trace.errors import CannotAnswerError, TbdTraceError, UsageError
 from tbd_trace.model.canonical_tables import long_tables
 from tbd_trace.query import Catalogue, Result, connect, execute, execute_reading, prepare, sql
-from tbd_trace.query.header import parse_query
+from tbd_trace.query.catalogue import read_query
 from tbd_trace.store import Database
 
 SAMPLE = ROOT / "data" / "samples" / "synthetic_cnn"
@@ -397,7 +397,7 @@ def test_files_that_are_no_text_or_not_there(tmp_path: Path) -> None:
     path.write_bytes(b"\xff\xfe\x00SELECT")
     for wrong in (path, tmp_path / "none.sql", tmp_path):
         with pytest.raises(UsageError):
-            parse_query(wrong)
+            read_query(wrong)
 
 
 # the Python interface

@@ -34,8 +34,9 @@ from tbd_trace import resources
 from tbd_trace.errors import UsageError
 from tbd_trace.model.canonical_tables import canonical_tables
 from tbd_trace.query import Catalogue, Query, execute, prepare, script
-from tbd_trace.query.catalogue import derive_relations, required_relations
-from tbd_trace.query.header import alternatives, parse_query
+from tbd_trace.query.catalogue import derive_relations, read_query, required_relations
+from tbd_trace.query.columns import Columns
+from tbd_trace.query.header import alternatives
 from tbd_trace.query.statements import FIRST_ROW, LAST_ROW
 from tbd_trace.store import Database
 
@@ -59,7 +60,7 @@ each_metric = each_file(METRICS)
 def query(path: Path) -> Query:
     """Return the query of a file; the test skips if its header is not valid."""
     with valid_headers():
-        return parse_query(path)
+        return read_query(path)
 
 
 @pytest.fixture(scope="module")
@@ -112,7 +113,7 @@ def test_names_of_queries_tables_and_data_are_unique() -> None:
 
 @each
 def test_header_is_valid(path: Path) -> None:
-    assert parse_query(path).path == path
+    assert read_query(path).path == path
 
 
 @each
@@ -165,6 +166,13 @@ def test_answers_are_plain_values(empty: duckdb.DuckDBPyConnection, query: Query
     load_macros(empty, query)
     kinds = {row[1] for row in empty.execute(f"DESCRIBE {query.sql}").fetchall()}
     assert not any(kind.startswith("STRUCT") for kind in kinds)
+
+
+@each
+def test_columns_that_are_passed_on_are_described_once(query: Query) -> None:
+    """A column is described where it first appears; the queries above inherit the description."""
+    if isinstance(query.columns, Columns):  # those of checks are all the same
+        assert query.columns.repeated() == []
 
 
 @each
@@ -270,7 +278,7 @@ default = " a  b "
 [columns.n]
 doc = """first
     second"""'''
-    query = parse_query(written(tmp_path, "own", header))
+    query = read_query(written(tmp_path, "own", header))
     assert (query.question, query.params["by"].doc) == ("How many?", "one two three")
     assert query.columns["n"].doc == "first second"
     assert query.params["by"].default == " a  b "  # a value, not prose
@@ -280,7 +288,7 @@ def test_queries_can_share_columns_and_plots(tmp_path: Path) -> None:
     written(
         tmp_path, "one", '[columns.n]\ndoc = "number"\n[plot]\nkind = "line"\nx = "n"\ny = ["n"]'
     )
-    query = parse_query(written(tmp_path, "other", 'question = "Other?"\nlike = "one"'))
+    query = read_query(written(tmp_path, "other", 'question = "Other?"\nlike = "one"'))
     assert query.columns["n"].doc == "number"
     assert query.plot is not None
     assert (query.question, query.path.name) == ("Other?", "other.sql")
@@ -289,7 +297,7 @@ def test_queries_can_share_columns_and_plots(tmp_path: Path) -> None:
 @pytest.mark.parametrize("like", ["none", "own"])
 def test_a_query_to_share_with_must_be_another_that_exists(tmp_path: Path, like: str) -> None:
     with pytest.raises(UsageError, match=r"cannot be read|invalid header"):
-        parse_query(written(tmp_path, "own", f'like = "{like}"'))
+        read_query(written(tmp_path, "own", f'like = "{like}"'))
 
 
 # canonical tables

@@ -11,7 +11,8 @@ from made_nsys import KERNEL, NVTX, Tables, kernel, nvtx, strings, write
 from tbd_trace.errors import CannotAnswerError, UsageError
 from tbd_trace.query import Catalogue, execute
 from tbd_trace.query.advice import how_to_collect
-from tbd_trace.query.header import alternatives, parse_query
+from tbd_trace.query.catalogue import read_query
+from tbd_trace.query.header import alternatives
 from tbd_trace.store import Database
 
 PUSH_POP = 59
@@ -38,7 +39,7 @@ def own(folder: Path, needs: str) -> Path:
 
 
 def refusal(database: Database, name: str | Path, **parameters: str) -> str:
-    query = parse_query(name) if isinstance(name, Path) else Catalogue().get(name)
+    query = read_query(name) if isinstance(name, Path) else Catalogue().get(name)
     with pytest.raises(CannotAnswerError) as raised:
         execute(database, query, parameters=parameters)
     message = str(raised.value)
@@ -47,7 +48,7 @@ def refusal(database: Database, name: str | Path, **parameters: str) -> str:
 
 
 def test_alternatives_in_a_header(tmp_path: Path) -> None:
-    query = parse_query(own(tmp_path, '["trace", ["kernel", "annotation"]]'))
+    query = read_query(own(tmp_path, '["trace", ["kernel", "annotation"]]'))
     assert [alternatives(need) for need in query.needs] == [["trace"], ["kernel", "annotation"]]
     assert query.relations == ["trace", "kernel", "annotation"]
 
@@ -55,15 +56,15 @@ def test_alternatives_in_a_header(tmp_path: Path) -> None:
 @pytest.mark.parametrize("needs", ["[[]]", '[""]', '["kernel", [1]]', '[[["kernel"]]]', '"kernel"'])
 def test_what_is_no_need(tmp_path: Path, needs: str) -> None:
     with pytest.raises(UsageError, match="needs is not a list of names"):
-        parse_query(own(tmp_path, needs))
+        read_query(own(tmp_path, needs))
 
 
 @pytest.mark.slow
 def test_one_of_several_relations_is_enough(tmp_path: Path) -> None:
     database = holding(tmp_path, gpu={KERNEL: [kernel()]}, cpu={NVTX: [LAYER]})
-    both = execute(database, parse_query(own(tmp_path, '[["kernel", "annotation"]]')))
+    both = execute(database, read_query(own(tmp_path, '[["kernel", "annotation"]]')))
     assert both.notes == []
-    kernels = execute(database, parse_query(own(tmp_path, '["kernel"]')))
+    kernels = execute(database, read_query(own(tmp_path, '["kernel"]')))
     assert [note.split(":")[0] for note in kernels.notes] == ["cpu.sqlite"]
 
 
@@ -75,7 +76,7 @@ def test_none_of_several_relations_is_too_little(tmp_path: Path) -> None:
     assert ", or needs operators or ranges, and the trace has none; annotate the program" in line
     derived = refusal(database, own(tmp_path, '[["iteration", "layer_host_time"]]'))
     assert derived.startswith("own needs iterations")
-    found = execute(database, parse_query(own(tmp_path, '[["iteration", "gpu_op"]]')))
+    found = execute(database, read_query(own(tmp_path, '[["iteration", "gpu_op"]]')))
     assert found.frame.rows() == [(1,)]
 
 

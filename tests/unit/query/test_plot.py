@@ -14,8 +14,7 @@ from query_files import MEMORY_METRICS, METRICS, NOT_IN_SAMPLES, OF_JOBS, TORCH_
 from tbd_trace.errors import UsageError
 from tbd_trace.present import plot as plots
 from tbd_trace.query import Catalogue
-from tbd_trace.query.catalogue import required_relations
-from tbd_trace.query.header import parse_query
+from tbd_trace.query.catalogue import read_query, required_relations
 from tbd_trace.query.shared_session import SharedSession
 from tbd_trace.store import Database
 
@@ -60,7 +59,7 @@ def sessions(
 @each_file(one_in(4, DRAWN, then_one_in=10))
 def test_every_plot_draws_the_sample(sessions: Callable[[str], SharedSession], path: Path) -> None:
     """Draw the rows of each grouping of a query."""
-    query = parse_query(path)
+    query = read_query(path)
     assert query.plot is not None
     sources = [query, *required_relations(query.relations)]
     by = next((source.params["by"] for source in sources if "by" in source.params), None)
@@ -89,14 +88,14 @@ def test_a_plot_that_says_too_little_is_refused(tmp_path: Path, table: str) -> N
     path = tmp_path / "own.sql"
     path.write_text(f'/*\ntitle = "Own"\n{table}\n*/\nSELECT 1 AS a, 2 AS b')
     with pytest.raises(UsageError, match="invalid header"):
-        parse_query(path)
+        read_query(path)
 
 
 def test_several_plots_follow_each_other(tmp_path: Path) -> None:
     path = tmp_path / "own.sql"
     table = '[[plot]]\nkind = "line"\nx = "a"\ny = ["b"]\n'
     path.write_text(f'/*\ntitle = "Own"\n{table}{table.replace("line", "bar")}*/\nSELECT 1')
-    first = parse_query(path).plot
+    first = read_query(path).plot
     assert first is not None
     assert first.otherwise is not None
     assert (first.kind, first.otherwise.kind, first.otherwise.otherwise) == ("line", "bar", None)

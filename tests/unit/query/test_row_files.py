@@ -9,8 +9,8 @@ import pytest
 
 from tbd_trace.errors import UsageError
 from tbd_trace.query import Catalogue, Query, execute_on_file, script
+from tbd_trace.query.catalogue import read_query
 from tbd_trace.query.execution import checked_values
-from tbd_trace.query.header import parse_query
 
 LAYERS = 'grad_bytes,name,note,bwd_s,fwd_s\n1e6,a,x,0.02,0.01\n0,"b, c",y,0.04,0.03\n'
 
@@ -18,7 +18,7 @@ LAYERS = 'grad_bytes,name,note,bwd_s,fwd_s\n1e6,a,x,0.02,0.01\n0,"b, c",y,0.04,0
 def own(folder: Path, header: str, sql: str = "SELECT 1 AS n") -> Query:
     path = folder / "own.sql"
     path.write_text(f'/*\ntitle = "Own"\n{header}\n*/\n{sql}', encoding="utf-8")
-    return parse_query(path)
+    return read_query(path)
 
 
 LISTED = '[params.sizes]\ndoc = "sizes"\ndefault = "1,2"\nitems = "integer"\nminimum = 1'

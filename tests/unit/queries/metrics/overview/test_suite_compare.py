@@ -15,7 +15,7 @@ from fast import one_in
 from made_trace import MadeTrace, Row, metric
 from tbd_trace.cli.main import app
 from tbd_trace.errors import UsageError
-from tbd_trace.query.header import parse_query
+from tbd_trace.query.catalogue import read_query
 
 ITERATIONS = 6
 ALIKE: dict[str, Any] = {
@@ -292,7 +292,7 @@ def test_a_refusal_names_a_parameter_that_is_true_or_false(tmp_path: Path, heade
     path = tmp_path / "own.sql"
     path.write_text(f'/*\ntitle = "Own"\n{header}\n*/\nSELECT 1')
     with pytest.raises(UsageError, match="invalid header"):
-        parse_query(path)
+        read_query(path)
 
 
 @pytest.mark.slow

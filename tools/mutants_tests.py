@@ -22,8 +22,6 @@ GOLDEN = ROOT / "tests" / "golden"
 GENERATED = ROOT / "tests" / "generated"
 USES = ROOT / ".mutants"
 """Directory of the files of `mutants_plugin.py`, one per module of tests."""
-_WITH_HEADERS = ("metrics", "checks", "derive")
-_DEFAULTS = "tests/unit/query/test_header.py::test_variables_are_declared_with_the_same_default"
 _OWN = "test_mutations.py"  # tests of this tool
 _NEAR = 2  # a relation itself, and the queries that read it
 _FIRST = 4  # cases of one module before tests that name a query
@@ -64,7 +62,7 @@ class Area:
         levels = [names | _rules(names) for names in users(path)]
         running = _running(recorded, path, line)
         has_digests = path.is_relative_to(QUERIES)
-        found = [*_defaults(path, line), *([] if has_digests else running)]
+        found = [] if has_digests else [*running]
         for names in levels[:_NEAR]:
             rows = [list(_rows(module, names)) for module in golden]
             found += (test for tests in rows for test in tests[:_FIRST])
@@ -124,12 +122,6 @@ def _likeness(module: Path, path: Path) -> int:
     folders = path.relative_to(ROOT).parts[:-1]
     words = {path.stem.strip("_"), *(folder.removesuffix("s") for folder in folders)}
     return sum(word in module.relative_to(ROOT).as_posix() for word in words)
-
-
-def _defaults(path: Path, line: int) -> Iterator[str]:
-    has_header = any(path.is_relative_to(QUERIES / folder) for folder in _WITH_HEADERS)
-    if has_header and "getvariable(" in path.read_text(encoding="utf-8").splitlines()[line - 1]:
-        yield f"{_DEFAULTS}[{path.stem}]"
 
 
 def _compares_rows(module: Path) -> bool:

@@ -23,8 +23,8 @@ default = 50.0
 */
 WITH
 setting AS (
-    SELECT coalesce(getvariable('min_cause_pct'), 20.0)::DOUBLE AS min_cause_pct,
-        coalesce(getvariable('severe_cause_pct'), 50.0)::DOUBLE AS severe_cause_pct
+    SELECT getvariable('min_cause_pct')::DOUBLE AS min_cause_pct,
+        getvariable('severe_cause_pct')::DOUBLE AS severe_cause_pct
 ),
 process AS (
     SELECT trace_id, process_id, coalesce(any_value(step_ns), any_value(elapsed_ns)) AS slow_ns

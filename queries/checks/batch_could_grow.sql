@@ -32,9 +32,9 @@ default = 2.0
 */
 WITH
 setting AS (
-    SELECT coalesce(getvariable('memory_gb'), 0.0)::DOUBLE * 1073741824 AS given_bytes,
-        coalesce(getvariable('context_mb'), 500.0)::DOUBLE * 1048576 AS context_bytes,
-        coalesce(getvariable('min_batch_factor'), 2.0)::DOUBLE AS min_batch_factor
+    SELECT getvariable('memory_gb')::DOUBLE * 1073741824 AS given_bytes,
+        getvariable('context_mb')::DOUBLE * 1048576 AS context_bytes,
+        getvariable('min_batch_factor')::DOUBLE AS min_batch_factor
 ),
 run AS (
     SELECT trace_id, batch_size, capture ->> '$.capture_id' AS capture_id,

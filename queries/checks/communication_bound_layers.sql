@@ -27,10 +27,10 @@ WITH
 judged AS (
     SELECT c.trace_id, c.layer, c.gradient_bytes,
         coalesce(l.all_reduce_s, 2 * s.latency_s) + c.gradient_bytes * greatest(l.host_byte_s,
-            8e-9 / (l.link_efficiency * coalesce(getvariable('link_gbit'), 10.0)))
+            8e-9 / (l.link_efficiency * getvariable('link_gbit')))
             AS communication_s,
         communication_s / nullif(c.forward_s + c.backward_s, 0) AS ratio,
-        coalesce(getvariable('max_layer_ratio'), 1.0)::DOUBLE AS max_ratio,
+        getvariable('max_layer_ratio')::DOUBLE AS max_ratio,
         sum(c.gradient_bytes) OVER (PARTITION BY c.trace_id) AS all_bytes
     FROM layer_cost c JOIN _dp_link l USING (trace_id) CROSS JOIN _dp_setting s
     WHERE c.gradient_bytes > 0
@@ -53,9 +53,9 @@ SELECT trace_id,
         WHEN layers > 0 THEN format(
             '{} of {} layers, with {:.1f} % of the gradient bytes, communicate longer than they '
                 || 'compute, at {:g} Gbit/s between two workers: {}',
-            layers, judged_layers, share_pct, coalesce(getvariable('link_gbit'), 10.0), named)
+            layers, judged_layers, share_pct, getvariable('link_gbit'), named)
         ELSE format('no layer communicates longer than {:g} times its computation, at {:g} Gbit/s',
-            max_ratio, coalesce(getvariable('link_gbit'), 10.0))
+            max_ratio, getvariable('link_gbit'))
     END AS reason,
     NULL::VARCHAR AS advice
 FROM summed

@@ -27,9 +27,9 @@ default = 80.0
 */
 WITH
 setting AS (
-    SELECT coalesce(getvariable('cpu_cores'), 0)::BIGINT AS cpu_cores,
-        coalesce(getvariable('min_cpu_pct'), 15.0)::DOUBLE AS min_cpu_pct,
-        coalesce(getvariable('max_cpu_pct'), 80.0)::DOUBLE AS max_cpu_pct
+    SELECT getvariable('cpu_cores')::BIGINT AS cpu_cores,
+        getvariable('min_cpu_pct')::DOUBLE AS min_cpu_pct,
+        getvariable('max_cpu_pct')::DOUBLE AS max_cpu_pct
 ),
 -- The measured iterations, or else the whole trace.
 counted AS (

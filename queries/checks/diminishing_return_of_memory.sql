@@ -19,7 +19,7 @@ doc = "minimum relative gain of throughput ÷ relative growth of memory"
 default = 0.1
 */
 WITH
-setting AS (SELECT coalesce(getvariable('min_gain'), 0.1)::DOUBLE AS min_gain),
+setting AS (SELECT getvariable('min_gain')::DOUBLE AS min_gain),
 -- Merge repeated runs of a batch size.
 run AS (
     SELECT workload, software, gpu, batch_size, any_value(sweep) AS sweep,

@@ -17,7 +17,7 @@ doc = "maximum allowed lost-record warnings"
 default = 0
 */
 WITH
-setting AS (SELECT coalesce(getvariable('max_dropped'), 0)::BIGINT AS max_dropped),
+setting AS (SELECT getvariable('max_dropped')::BIGINT AS max_dropped),
 noted AS (
     SELECT trace_id, tool, kind,
         list_filter(

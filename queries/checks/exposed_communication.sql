@@ -21,7 +21,7 @@ doc = "maximum share of time in which the GPU only communicates, in percent"
 default = 20.0
 */
 WITH
-setting AS (SELECT coalesce(getvariable('max_exposed_pct'), 20.0)::DOUBLE AS max_exposed_pct),
+setting AS (SELECT getvariable('max_exposed_pct')::DOUBLE AS max_exposed_pct),
 share AS (
     SELECT trace_id, process_id, device_id,
         100.0 * coalesce(sum(duration_ns) FILTER (activity = 'communication'), 0)

@@ -19,7 +19,7 @@ doc = "minimum ratio of throughputs ÷ ratio of peaks"
 default = 0.8
 */
 WITH
-setting AS (SELECT coalesce(getvariable('min_efficiency'), 0.8)::DOUBLE AS min_efficiency),
+setting AS (SELECT getvariable('min_efficiency')::DOUBLE AS min_efficiency),
 pair AS (
     SELECT slow.sweep, slow.model, slow.framework, slow.batch_size, slow.precision, slow.evidence,
         slow.gpu AS slow_gpu, fast.gpu AS fast_gpu,

@@ -29,9 +29,9 @@ default = 89.0
 */
 WITH
 setting AS (
-    SELECT coalesce(getvariable('min_feature_map_pct'), 50.0)::DOUBLE AS min_feature_map_pct,
-        coalesce(getvariable('paper_low_pct'), 62.0)::DOUBLE AS paper_low_pct,
-        coalesce(getvariable('paper_high_pct'), 89.0)::DOUBLE AS paper_high_pct
+    SELECT getvariable('min_feature_map_pct')::DOUBLE AS min_feature_map_pct,
+        getvariable('paper_low_pct')::DOUBLE AS paper_low_pct,
+        getvariable('paper_high_pct')::DOUBLE AS paper_high_pct
 ),
 live AS (
     SELECT a.space, a.class, a.layer, a.evidence, a.requested_bytes AS bytes,

@@ -20,7 +20,7 @@ doc = "minimum share of the peak that kernels reach while they run, in percent"
 default = 30.0
 */
 WITH
-setting AS (SELECT coalesce(getvariable('min_peak_pct'), 30.0)::DOUBLE AS min_peak_pct),
+setting AS (SELECT getvariable('min_peak_pct')::DOUBLE AS min_peak_pct),
 judged AS (
     SELECT w.trace_id, u.busy_pct, s.min_peak_pct, u.evidence, w.advice AS to_collect,
         coalesce(w.why_not, u.why_not,

@@ -30,8 +30,8 @@ default = 128.0
 */
 WITH
 setting AS (
-    SELECT coalesce(getvariable('max_fragmented_pct'), 15.0)::DOUBLE AS max_fragmented_pct,
-        coalesce(getvariable('min_fragmented_mb'), 128.0)::DOUBLE * 1048576 AS min_bytes
+    SELECT getvariable('max_fragmented_pct')::DOUBLE AS max_fragmented_pct,
+        getvariable('min_fragmented_mb')::DOUBLE * 1048576 AS min_bytes
 ),
 peak AS (
     SELECT space, sum(bytes) AS held_bytes,

@@ -28,9 +28,9 @@ default = 100
 */
 WITH
 setting AS (
-    SELECT coalesce(getvariable('min_busy_pct'), 80.0)::DOUBLE AS min_busy_pct,
-        coalesce(getvariable('severe_busy_pct'), 50.0)::DOUBLE AS severe_busy_pct,
-        coalesce(getvariable('min_kernels'), 100)::BIGINT AS min_kernels
+    SELECT getvariable('min_busy_pct')::DOUBLE AS min_busy_pct,
+        getvariable('severe_busy_pct')::DOUBLE AS severe_busy_pct,
+        getvariable('min_kernels')::BIGINT AS min_kernels
 ),
 busy AS (
     SELECT trace_id, process_id, device_id, sum(duration_ns) AS elapsed_ns,

@@ -31,10 +31,10 @@ default = 10000
 */
 WITH
 setting AS (
-    SELECT coalesce(getvariable('max_growth_bytes'), 4096)::DOUBLE AS max_growth_bytes,
-        coalesce(getvariable('min_rising_pct'), 80.0)::DOUBLE AS min_rising_pct,
-        coalesce(getvariable('leak_iterations'), 3)::BIGINT AS leak_iterations,
-        coalesce(getvariable('doubling_iterations'), 10000)::DOUBLE AS doubling_iterations
+    SELECT getvariable('max_growth_bytes')::DOUBLE AS max_growth_bytes,
+        getvariable('min_rising_pct')::DOUBLE AS min_rising_pct,
+        getvariable('leak_iterations')::BIGINT AS leak_iterations,
+        getvariable('doubling_iterations')::DOUBLE AS doubling_iterations
 ),
 total AS (
     SELECT space, iteration, sum(bytes)::BIGINT AS bytes FROM _iteration_live

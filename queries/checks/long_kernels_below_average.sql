@@ -25,8 +25,8 @@ default = 5
 */
 WITH
 setting AS (
-    SELECT coalesce(getvariable('min_share_pct'), 2.0)::DOUBLE AS min_share_pct,
-        coalesce(getvariable('kernels_named'), 5)::BIGINT AS kernels_named
+    SELECT getvariable('min_share_pct')::DOUBLE AS min_share_pct,
+        getvariable('kernels_named')::BIGINT AS kernels_named
 ),
 -- If kernels on tensor cores take half of the time or more, FP32 counters miss most of the work:
 -- judge the tensor pipe instead.

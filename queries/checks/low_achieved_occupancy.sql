@@ -35,10 +35,10 @@ default = 2.0
 */
 WITH
 setting AS (
-    SELECT coalesce(getvariable('min_theoretical_pct'), 50.0)::DOUBLE AS min_theoretical_pct,
-        coalesce(getvariable('min_achieved_ratio'), 0.6)::DOUBLE AS min_achieved_ratio,
-        coalesce(getvariable('tensor_suffices_pct'), 60.0)::DOUBLE AS tensor_suffices_pct,
-        coalesce(getvariable('min_share_pct'), 2.0)::DOUBLE AS min_share_pct
+    SELECT getvariable('min_theoretical_pct')::DOUBLE AS min_theoretical_pct,
+        getvariable('min_achieved_ratio')::DOUBLE AS min_achieved_ratio,
+        getvariable('tensor_suffices_pct')::DOUBLE AS tensor_suffices_pct,
+        getvariable('min_share_pct')::DOUBLE AS min_share_pct
 ),
 -- Kernels of the window, or all kernels of a file without a time axis.
 counted AS (

@@ -27,9 +27,9 @@ default = 3
 */
 WITH
 setting AS (
-    SELECT coalesce(getvariable('min_link_pct'), 70.0)::DOUBLE AS min_link_pct,
-        coalesce(getvariable('large_bytes'), 16777216)::BIGINT AS large_bytes,
-        coalesce(getvariable('min_large_collectives'), 3)::BIGINT AS min_collectives
+    SELECT getvariable('min_link_pct')::DOUBLE AS min_link_pct,
+        getvariable('large_bytes')::BIGINT AS large_bytes,
+        getvariable('min_large_collectives')::BIGINT AS min_collectives
 ),
 large AS (
     SELECT r.*, coalesce(r.job, n.name) AS label, s.min_link_pct,

@@ -27,9 +27,9 @@ default = 80.0
 */
 WITH
 setting AS (
-    SELECT coalesce(getvariable('min_elasticity'), 0.5)::DOUBLE AS min_elasticity,
-        coalesce(getvariable('saturated_elasticity'), 0.1)::DOUBLE AS saturated_elasticity,
-        coalesce(getvariable('min_memory_pct'), 80.0)::DOUBLE AS min_memory_pct
+    SELECT getvariable('min_elasticity')::DOUBLE AS min_elasticity,
+        getvariable('saturated_elasticity')::DOUBLE AS saturated_elasticity,
+        getvariable('min_memory_pct')::DOUBLE AS min_memory_pct
 ),
 -- Merge repeated runs of a batch size.
 run AS (

@@ -21,7 +21,7 @@ default = 5.0
 */
 WITH
 setting AS (
-    SELECT coalesce(getvariable('max_temporary_pct'), 5.0)::DOUBLE AS max_temporary_pct
+    SELECT getvariable('max_temporary_pct')::DOUBLE AS max_temporary_pct
 ),
 temporary AS (
     SELECT a.space, coalesce(a.born_sequence, -1) AS born, a.died_sequence AS died,

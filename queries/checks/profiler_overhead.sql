@@ -20,7 +20,7 @@ doc = "maximum slowdown by the profiler, in percent"
 default = 5.0
 */
 WITH
-setting AS (SELECT coalesce(getvariable('max_slowdown_pct'), 5.0)::DOUBLE AS max_slowdown_pct),
+setting AS (SELECT getvariable('max_slowdown_pct')::DOUBLE AS max_slowdown_pct),
 rate AS (
     SELECT trace_id, sum(iterations_per_s ORDER BY process_id) AS iterations_per_s
     FROM iteration_rate GROUP BY trace_id

@@ -26,9 +26,9 @@ default = 50.0
 */
 WITH
 setting AS (
-    SELECT coalesce(getvariable('max_peak_ratio'), 2.0)::DOUBLE AS max_peak_ratio,
-        coalesce(getvariable('max_batch_ratio'), 2.0)::DOUBLE AS max_batch_ratio,
-        coalesce(getvariable('min_recurrent_pct'), 50.0)::DOUBLE AS min_recurrent_pct
+    SELECT getvariable('max_peak_ratio')::DOUBLE AS max_peak_ratio,
+        getvariable('max_batch_ratio')::DOUBLE AS max_batch_ratio,
+        getvariable('min_recurrent_pct')::DOUBLE AS min_recurrent_pct
 ),
 run AS (
     SELECT m.trace_id, m.capture, m.gpu, m.precision, m.batch_size, u.evidence,

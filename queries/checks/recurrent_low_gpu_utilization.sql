@@ -23,8 +23,8 @@ default = 50.0
 */
 WITH
 setting AS (
-    SELECT coalesce(getvariable('min_busy_pct'), 80.0)::DOUBLE AS min_busy_pct,
-        coalesce(getvariable('min_recurrent_pct'), 50.0)::DOUBLE AS min_recurrent_pct
+    SELECT getvariable('min_busy_pct')::DOUBLE AS min_busy_pct,
+        getvariable('min_recurrent_pct')::DOUBLE AS min_recurrent_pct
 ),
 busy AS (
     SELECT trace_id, process_id, device_id,

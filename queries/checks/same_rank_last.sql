@@ -22,7 +22,7 @@ worst AS (
         PARTITION BY job ORDER BY is_straggler DESC, times_last DESC, rank) = 1
 ),
 setting AS (
-    SELECT coalesce(getvariable('min_share_pct'), 60.0)::DOUBLE AS min_share_pct
+    SELECT getvariable('min_share_pct')::DOUBLE AS min_share_pct
 ),
 judged AS (
     SELECT w.*, s.min_share_pct,

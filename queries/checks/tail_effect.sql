@@ -27,9 +27,9 @@ default = 2.0
 */
 WITH
 setting AS (
-    SELECT coalesce(getvariable('min_wave_pct'), 80.0)::DOUBLE AS min_wave_pct,
-        coalesce(getvariable('waves_enough'), 4.0)::DOUBLE AS waves_enough,
-        coalesce(getvariable('min_share_pct'), 2.0)::DOUBLE AS min_share_pct
+    SELECT getvariable('min_wave_pct')::DOUBLE AS min_wave_pct,
+        getvariable('waves_enough')::DOUBLE AS waves_enough,
+        getvariable('min_share_pct')::DOUBLE AS min_share_pct
 ),
 -- Kernels of the window, or all kernels of a file without a time axis.
 counted AS (

@@ -21,7 +21,7 @@ default = 0.9
 */
 WITH
 setting AS (
-    SELECT coalesce(getvariable('min_rank_correlation'), 0.9)::DOUBLE AS min_rank_correlation
+    SELECT getvariable('min_rank_correlation')::DOUBLE AS min_rank_correlation
 ),
 -- Equal values share the mean of their ranks, as in Spearman's definition.
 run AS (

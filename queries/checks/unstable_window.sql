@@ -31,9 +31,9 @@ default = 10
 */
 WITH
 setting AS (
-    SELECT coalesce(getvariable('max_spread_pct'), 5.0)::DOUBLE AS max_spread_pct,
-        coalesce(getvariable('max_trend_pct'), 1.0)::DOUBLE AS max_trend_pct,
-        coalesce(getvariable('iterations_wanted'), 10)::BIGINT AS iterations_wanted
+    SELECT getvariable('max_spread_pct')::DOUBLE AS max_spread_pct,
+        getvariable('max_trend_pct')::DOUBLE AS max_trend_pct,
+        getvariable('iterations_wanted')::BIGINT AS iterations_wanted
 ),
 trained AS (
     -- One device that trains is enough for its process.
@@ -45,7 +45,7 @@ trained AS (
     -- Without GPU work, the capture or marked phases show whether the program trains.
     SELECT DISTINCT i.trace_id, coalesce(i.process_id, -1),
         CASE WHEN t.capture ->> '$.optimizer' IS NULL AND m.trace_id IS NULL
-                  AND NOT coalesce(getvariable('assume_training'), false)
+                  AND NOT getvariable('assume_training')
              THEN 'no evidence of training: no optimizer in capture.json, and no range of a '
                 || 'backward pass or an optimizer' END,
         NULL

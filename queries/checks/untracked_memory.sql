@@ -21,7 +21,7 @@ default = 15.0
 */
 WITH
 setting AS (
-    SELECT coalesce(getvariable('max_untracked_pct'), 15.0)::DOUBLE AS max_untracked_pct
+    SELECT getvariable('max_untracked_pct')::DOUBLE AS max_untracked_pct
 ),
 highest AS (
     SELECT * FROM _device_reading

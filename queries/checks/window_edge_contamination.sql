@@ -19,7 +19,7 @@ doc = "maximum share of the kernel time launched outside the window, in percent"
 default = 1.0
 */
 WITH
-setting AS (SELECT coalesce(getvariable('max_outside_pct'), 1.0)::DOUBLE AS max_outside_pct),
+setting AS (SELECT getvariable('max_outside_pct')::DOUBLE AS max_outside_pct),
 -- The window on the host: from its first iteration to the start of the next one after it.
 host AS (
     SELECT w.trace_id, w.process_id, w.device_id, w.start_ns AS gpu_start_ns,

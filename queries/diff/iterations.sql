@@ -41,7 +41,7 @@ reason = "reason for a missing verdict; NULL with a verdict"
 WITH
 -- 1.959964: two-sided 95 % quantile of the normal distribution.
 setting AS (
-    SELECT 1.959964 AS z, coalesce(getvariable('min_change_pct'), 1.0)::DOUBLE AS least_pct
+    SELECT 1.959964 AS z, getvariable('min_change_pct')::DOUBLE AS least_pct
 ),
 counted AS (
     SELECT i.trace_id, coalesce(i.process_id, -1) AS process_id, i.iteration, i.host_ns, i.gpu_ns,

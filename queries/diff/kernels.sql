@@ -113,7 +113,7 @@ changed AS (
              ELSE round((b_calls - a_calls) * (a_mean_ns + b_mean_ns) / 2)::BIGINT
         END AS calls_effect_ns,
         b_mean_ns - a_mean_ns AS longer_ns,
-        abs(longer_ns) >= coalesce(getvariable('min_change_pct'), 1.0) / 100 * a_mean_ns AS is_large
+        abs(longer_ns) >= getvariable('min_change_pct') / 100 * a_mean_ns AS is_large
     FROM paired
 )
 SELECT name AS kernel_name, nullif(grid, '') AS grid, nullif(block, '') AS block,

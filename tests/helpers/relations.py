@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tomllib
 from typing import Any
 
 import duckdb
@@ -10,6 +9,8 @@ import polars as pl
 
 from corpus import ROOT
 from tbd_trace import resources
+from tbd_trace.query import Catalogue
+from tbd_trace.query.catalogue import derived_relation, read_query
 
 
 def canonical(connection: duckdb.DuckDBPyConnection, *names: str) -> None:
@@ -38,7 +39,7 @@ def insert(connection: duckdb.DuckDBPyConnection, table: str, rows: list[dict[st
 def derive(connection: duckdb.DuckDBPyConnection, *names: str) -> None:
     """Create or renew derived relations, in the order given."""
     for name in names:
-        sql = resources.sql_files("derive")[name].read_text()
+        sql = derived_relation(name).sql
         connection.execute(f"CREATE OR REPLACE TABLE {name} AS {sql}")
 
 
@@ -50,10 +51,9 @@ def rows(connection: duckdb.DuckDBPyConnection, statement: str) -> list[dict[str
 
 def metric(connection: duckdb.DuckDBPyConnection, name: str) -> list[dict[str, Any]]:
     """Return the rows of a metric query."""
-    return rows(connection, resources.sql_files("metrics")[name].read_text())
+    return rows(connection, Catalogue().get(name).sql)
 
 
 def documented_columns(kind: str, name: str) -> list[str]:
     """Return the columns that the header of a query file documents, in order."""
-    text = resources.sql_files(kind)[name].read_text()
-    return list(tomllib.loads(text.split("*/")[0].split("/*")[1])["columns"])
+    return list(read_query(resources.sql_files(kind)[name]).columns)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import difflib
 import re
+from collections import ChainMap
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
@@ -13,8 +15,10 @@ from tbd_trace.errors import UsageError
 from tbd_trace.model.canonical_tables import canonical_tables
 from tbd_trace.query.columns import Column, column
 from tbd_trace.query.header import Query, parse_query
+from tbd_trace.sqltext import literal
 
 _WORD = re.compile(r"[A-Za-z_]\w*")
+_VARIABLE = re.compile(r"getvariable\('(?P<name>\w+)'\)")
 _COMMENT = re.compile(r"--[^\n]*|/\*.*?\*/", re.DOTALL)
 
 
@@ -60,10 +64,31 @@ class Catalogue:
 def read_query(path: Path) -> Query:
     """Read a query file, as :func:`~tbd_trace.query.header.parse_query` does.
 
+    Its SQL reads the default of a parameter that is not set.
+
     Raises:
         UsageError: the file cannot be read, or its header is invalid.
     """
-    return parse_query(path, relation_columns)
+    query = parse_query(path, relation_columns)
+    return replace(query, sql=with_defaults(query, query.sql))
+
+
+def with_defaults(query: Query, sql: str) -> str:
+    """Return SQL that reads parameters of a query, with their defaults where they are not set.
+
+    Defaults stand in headers only: those of the query and of the relations that it reads.
+    """
+    params = query.params
+    if {match["name"] for match in _VARIABLE.finditer(sql)} - params.keys():
+        below = [relation.params for relation in required_relations(query.relations)]
+        params = dict(ChainMap(params, *below))
+
+    def read(match: re.Match[str]) -> str:
+        if match["name"] not in params:
+            return match[0]
+        return f"coalesce({match[0]}, {literal(params[match['name']].default)})"
+
+    return _VARIABLE.sub(read, sql)
 
 
 def _rule(query: Query) -> str:

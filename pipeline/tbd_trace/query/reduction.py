@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from tbd_trace.query.catalogue import with_defaults
 from tbd_trace.query.header import Query, Scalar
 from tbd_trace.query.statements import explained, fetch_rows
 from tbd_trace.runtime.duckdb_connection import scratch_connection, spill_directory
@@ -52,7 +53,7 @@ def reduced(
 def _sql(connection: duckdb.DuckDBPyConnection, query: Query) -> str:
     if query.reduce != "sum":
         file = query.path.parent / query.reduce.removeprefix("sql:")
-        return file.read_text(encoding="utf-8")
+        return with_defaults(query, file.read_text(encoding="utf-8"))
     types = connection.execute(f"DESCRIBE {_MAPPED}").fetchall()
     columns = {row[0]: row[1] for row in types}
     added = {name for name, column in query.columns.items() if column.unit} & columns.keys()

@@ -13,6 +13,4 @@ domain = "name of the domain"
 */
 SELECT DISTINCT domain
 FROM annotation
-WHERE regexp_matches(domain, coalesce(getvariable('library_domains'),
-    '(?i)^(nccl|dali|mpi|cccl|cub|thrust|cudnn|cublas|cufft|cusparse|cusolver|cuda|nvshmem|ucx|rmm'
-    || '|libcudf|nsys|python)'))
+WHERE regexp_matches(domain, getvariable('library_domains'))

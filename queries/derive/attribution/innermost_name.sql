@@ -18,7 +18,7 @@ name = "text of the range; with by=name, without the numbers"
 */
 -- The same split as in _annotation_role.
 SELECT r.trace_id, r.annotation_id, r.kind, r.domain,
-    CASE WHEN coalesce(getvariable('by'), 'name') = 'text' THEN r.text
+    CASE WHEN getvariable('by') = 'text' THEN r.text
          WHEN regexp_matches(r.text, '^[^,]*,\s*(?:seq|op_id|sizes|input_op_ids)\s*=')
          THEN left(r.text, strpos(r.text, ',') - 1)
          ELSE regexp_replace(r.text, '(?s),\s*(?:seq|op_id|sizes|input_op_ids)\s*=.*', '')

@@ -39,7 +39,7 @@ position = """order of the rows, from 1: by trace, begin_ns, annotation_id, proc
 WITH
 member AS (
     SELECT trace_id, annotation_id,
-        CASE WHEN coalesce(getvariable('by'), 'path') = 'path' THEN path_id ELSE text_id END
+        CASE WHEN getvariable('by') = 'path' THEN path_id ELSE text_id END
             AS path_id
     FROM annotation_tree
 ),

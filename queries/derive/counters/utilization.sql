@@ -42,7 +42,7 @@ missing = "needs FLOP or pipe utilization of kernels; {work}"
 counters = "FLOP or pipe utilization of kernels"
 */
 WITH
-setting AS (SELECT coalesce(getvariable('by'), 'trace') AS by_what),
+setting AS (SELECT getvariable('by') AS by_what),
 keyed AS (
     SELECT w.*,
         CASE WHEN by_what = 'iteration' THEN iteration END AS row_iteration,

@@ -247,7 +247,7 @@ sufficient AS MATERIALIZED (
     FROM scored
     WHERE covered >= 0.5
       AND score >= greatest(
-          coalesce(getvariable('min_confidence'), 0.8),
+          getvariable('min_confidence'),
           CASE WHEN occurrences < 5 THEN 0.9 ELSE 0 END)
 ),
 -- Periods on the host, if one thread launched both ends.

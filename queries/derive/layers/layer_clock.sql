@@ -48,5 +48,5 @@ clocks AS (
 SELECT trace_id, clock, trace_id IN (SELECT trace_id FROM gpu) AS has_gpu, total_ns, iterations,
     measured_over
 FROM clocks
-WHERE coalesce(getvariable('clock'), 'auto') IN ('auto', clock)
+WHERE getvariable('clock') IN ('auto', clock)
 QUALIFY row_number() OVER (PARTITION BY trace_id ORDER BY clock) = 1

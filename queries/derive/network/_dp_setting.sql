@@ -72,21 +72,21 @@ slice_bytes = "largest slice of p3"
 schemes = "schemes that are asked for"
 workers = "numbers of workers"
 */
-SELECT nullif(coalesce(getvariable('link_efficiency'), 0.0)::DOUBLE, 0) AS link_efficiency,
-    coalesce(getvariable('uncertainty_pct'), 5.0)::DOUBLE / 100 AS uncertainty,
-    CASE WHEN coalesce(getvariable('host_bytes_per_s'), -1.0)::DOUBLE >= 0
+SELECT nullif(getvariable('link_efficiency')::DOUBLE, 0) AS link_efficiency,
+    getvariable('uncertainty_pct')::DOUBLE / 100 AS uncertainty,
+    CASE WHEN getvariable('host_bytes_per_s')::DOUBLE >= 0
         THEN coalesce(1 / nullif(getvariable('host_bytes_per_s')::DOUBLE, 0), 0) END AS host_byte_s,
-    coalesce(getvariable('latency_s'), 0.000005)::DOUBLE AS latency_s,
-    if(coalesce(getvariable('all_reduce_s'), -1.0)::DOUBLE < 0, NULL,
+    getvariable('latency_s')::DOUBLE AS latency_s,
+    if(getvariable('all_reduce_s')::DOUBLE < 0, NULL,
         getvariable('all_reduce_s'))::DOUBLE AS all_reduce_s,
-    coalesce(getvariable('optimizer_s'), 0.0)::DOUBLE AS optimizer_s,
-    if(coalesce(getvariable('tail_s'), -1.0)::DOUBLE < 0, NULL, getvariable('tail_s'))::DOUBLE
+    getvariable('optimizer_s')::DOUBLE AS optimizer_s,
+    if(getvariable('tail_s')::DOUBLE < 0, NULL, getvariable('tail_s'))::DOUBLE
         AS tail_s,
-    coalesce(getvariable('first_bucket_bytes'), 1048576)::BIGINT AS first_bucket_bytes,
-    coalesce(getvariable('bucket_bytes'), 26214400)::BIGINT AS bucket_bytes,
-    coalesce(getvariable('slice_bytes'), 160000)::BIGINT AS slice_bytes,
-    CASE coalesce(getvariable('scheme'), 'all')
+    getvariable('first_bucket_bytes')::BIGINT AS first_bucket_bytes,
+    getvariable('bucket_bytes')::BIGINT AS bucket_bytes,
+    getvariable('slice_bytes')::BIGINT AS slice_bytes,
+    CASE getvariable('scheme')
         WHEN 'all' THEN ['ddp', 'serial', 'ps', 'p3', 'fsdp']
         ELSE [getvariable('scheme')::VARCHAR] END AS schemes,
-    list_distinct(string_split(coalesce(getvariable('workers'), '2,4,8,16'), ',')::BIGINT[])
+    list_distinct(string_split(getvariable('workers'), ',')::BIGINT[])
         AS workers

@@ -44,7 +44,7 @@ stated AS (
                 THEN {'method': if(o.host = r.host, 'UTC of one host', 'UTC'),
                     'offset_ns': (r.utc_start_ns::HUGEINT - o.utc_start_ns)::DOUBLE,
                     'uncertainty_ns': if(o.host = r.host, 1e5,
-                        1e6 * coalesce(getvariable('utc_uncertainty_ms'), 1.0)::DOUBLE)} END
+                        1e6 * getvariable('utc_uncertainty_ms')::DOUBLE)} END
         ]) AS s
     FROM own o JOIN lowest l USING (job)
     JOIN own r ON r.job = o.job AND r.rank = l.reference_rank

@@ -65,7 +65,7 @@ offered AS (
     GROUP BY ALL
 ),
 stated AS (
-    SELECT nullif(coalesce(getvariable('link_gbit'), 0)::DOUBLE, 0) * 1e9 / 8 AS link
+    SELECT nullif(getvariable('link_gbit')::DOUBLE, 0) * 1e9 / 8 AS link
 )
 SELECT s.job, s.trace_id, s.kind, s.bytes, s.group_size, s.group_evidence, s.basis, s.collectives,
     s.median_ns, s.p5_ns, s.p95_ns, s.algbw AS algbw_bytes_per_s, s.busbw AS busbw_bytes_per_s,

@@ -99,7 +99,7 @@ run AS (
 ),
 on_link AS (
     SELECT r.*, coalesce(p.bandwidth_bits_per_s / 1e9,
-        nullif(coalesce(getvariable('link_gbit'), 0), 0))::DOUBLE AS bandwidth_gbit
+        nullif(getvariable('link_gbit'), 0))::DOUBLE AS bandwidth_gbit
     FROM run r LEFT JOIN (FROM job_point WHERE is_own) p USING (trace_id)
 ),
 link AS (

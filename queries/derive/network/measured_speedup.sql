@@ -50,7 +50,7 @@ point AS (
 rank AS (
     SELECT r.job, r.trace_id, r.world_size, d.workload, coalesce(p.scheme, 'ddp') AS scheme,
         coalesce(p.bandwidth_bits_per_s / 1e9,
-            nullif(coalesce(getvariable('link_gbit'), 0), 0))::DOUBLE AS bandwidth_gbit
+            nullif(getvariable('link_gbit'), 0))::DOUBLE AS bandwidth_gbit
     FROM job_rank r
     JOIN described d USING (trace_id)
     LEFT JOIN job_point p ON p.trace_id = r.trace_id AND p.is_own

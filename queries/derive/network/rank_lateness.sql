@@ -82,8 +82,8 @@ shared AS (
         100.0 * b.when_last_ns / l.iteration_ns AS lateness_pct,
         max(b.decided) OVER (PARTITION BY b.job) AS most_decided,
         max(b.collectives) OVER (PARTITION BY b.job) AS most_collectives,
-        share_pct > coalesce(getvariable('min_share_pct'), 60.0)::DOUBLE
-            AND lateness_pct > coalesce(getvariable('min_lateness_pct'), 5.0)::DOUBLE AS is_late
+        share_pct > getvariable('min_share_pct')::DOUBLE
+            AND lateness_pct > getvariable('min_lateness_pct')::DOUBLE AS is_late
     FROM by_rank b LEFT JOIN iteration_length l USING (job)
 ),
 clock AS (
@@ -91,7 +91,7 @@ clock AS (
 ),
 judged AS (
     SELECT s.*, c.uncertainty_ns,
-        CASE WHEN s.most_decided < coalesce(getvariable('min_collectives'), 3)::BIGINT
+        CASE WHEN s.most_decided < getvariable('min_collectives')::BIGINT
                 THEN 'not evaluable'
              WHEN bool_or(coalesce(s.is_late, false)) OVER same THEN 'same rank'
              ELSE 'rotating' END AS verdict,

@@ -39,7 +39,7 @@ missing = "needs a complete step; {steps}"
 */
 -- The types of the columns; the rows are computed in Python.
 SELECT NULL::VARCHAR AS trace_id, NULL::BIGINT AS process_id, NULL::BIGINT AS pid,
-    coalesce(getvariable('change'), '') AS change, NULL::DOUBLE AS now_step_ns,
+    getvariable('change') AS change, NULL::DOUBLE AS now_step_ns,
     NULL::DOUBLE AS step_ns, NULL::DOUBLE AS gain_pct, NULL::DOUBLE AS best_step_ns,
     NULL::DOUBLE AS likely_step_ns, NULL::DOUBLE AS worst_step_ns, NULL::VARCHAR AS validated_by,
     NULL::VARCHAR AS evidence, NULL::VARCHAR AS top_cause, NULL::DOUBLE AS top_share_pct,

@@ -24,6 +24,6 @@ missing = "needs operations of a GPU with a duration; {longer}"
 */
 -- The types of the columns; the rows are computed in Python.
 SELECT NULL::VARCHAR AS trace_id, NULL::BIGINT AS process_id,
-    coalesce(getvariable('change'), '') AS change, NULL::VARCHAR AS event,
+    getvariable('change') AS change, NULL::VARCHAR AS event,
     NULL::BIGINT AS position, NULL::BIGINT AS start_ns, NULL::BIGINT AS end_ns
 WHERE false

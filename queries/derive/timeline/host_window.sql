@@ -30,9 +30,9 @@ WITH
 chosen AS (
     SELECT trace_id, process_id, iteration, thread_id, start_ns, end_ns, clock,
         period_start_ns, period_end_ns,
-        CASE coalesce(getvariable('window'), 'steady')
+        CASE getvariable('window')
             WHEN 'trace' THEN false WHEN 'iterations' THEN is_whole ELSE in_window END AS is_chosen,
-        CASE coalesce(getvariable('window'), 'steady')
+        CASE getvariable('window')
             WHEN 'iterations' THEN 'all iterations' ELSE measured_over END AS measured_over
     FROM iteration
 )

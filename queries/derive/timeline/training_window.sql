@@ -79,7 +79,7 @@ windowed AS (
              WHEN 'steady state' THEN counted || ' of the steady state'
              ELSE counted END AS span,
         u.kernels, w.start_ns, w.end_ns, f.method, t.training_evidence, t.mark_phases,
-        t.training_evidence IS NOT NULL OR coalesce(getvariable('assume_training'), false)
+        t.training_evidence IS NOT NULL OR getvariable('assume_training')
             AS trains,
         CASE WHEN NOT trains
              THEN 'the program is not known to train: it has no range of a backward pass or an '

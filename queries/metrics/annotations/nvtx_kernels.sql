@@ -19,7 +19,7 @@ tid = "thread of the launch"
 */
 -- Paths are long texts, so build only those of the requested rows (first_row to last_row).
 WITH RECURSIVE
-setting AS (SELECT coalesce(getvariable('by'), 'path') = 'path' AS by_path),
+setting AS (SELECT getvariable('by') = 'path' AS by_path),
 shown AS MATERIALIZED (
     FROM range_kernel
     WHERE position >= coalesce(getvariable('first_row'), position)

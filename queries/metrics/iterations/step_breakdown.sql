@@ -50,7 +50,7 @@ y = ["compute_pct", "exposed_communication_pct", "exposed_copy_pct", "idle_pct"]
 WITH
 keyed AS (
     SELECT *,
-        CASE WHEN coalesce(getvariable('by'), 'trace') = 'iteration'
+        CASE WHEN getvariable('by') = 'iteration'
             THEN iteration END AS row_iteration
     FROM device_timeline
 ),

@@ -55,7 +55,7 @@ WITH
 rated AS (
     SELECT s.*,
         -- 0 means the batch size in capture.json.
-        coalesce(nullif(coalesce(getvariable('batch_size'), 0), 0), t.batch_size) AS batch_size,
+        coalesce(nullif(getvariable('batch_size'), 0), t.batch_size) AS batch_size,
         -- capture.json records the rate of all processes together.
         try_cast(json_extract_string(t.capture, '$.throughput.samples_per_second') AS DOUBLE)
             / coalesce(
@@ -68,11 +68,11 @@ rated AS (
         t.capture ->> '$.throughput.real_unit' AS real_unit,
         try_cast(coalesce(t.capture ->> '$.throughput.padding_pct',
             t.capture ->> '$.profiled.padding_pct') AS DOUBLE) AS padding_pct,
-        CASE WHEN coalesce(getvariable('batch_size'), 0) = 0
+        CASE WHEN getvariable('batch_size') = 0
              THEN try_cast(t.capture ->> '$.profiled.samples_per_iteration' AS DOUBLE) END
             AS mean_samples,
         CASE
-            WHEN coalesce(getvariable('batch_size'), 0) <> 0 THEN 'parameter'
+            WHEN getvariable('batch_size') <> 0 THEN 'parameter'
             WHEN list_contains(from_json(t.capture -> '$.labels', '["VARCHAR"]'), 'batch_size')
             THEN 'label'
             WHEN t.batch_size IS NOT NULL THEN 'capture.json'

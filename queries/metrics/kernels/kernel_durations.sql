@@ -33,7 +33,7 @@ WITH
 setting AS (
     SELECT CASE WHEN per_decade < 1 THEN error('bins_per_decade must be 1 or more')
                 ELSE per_decade END AS per_decade
-    FROM (SELECT coalesce(getvariable('bins_per_decade'), 5) AS per_decade)
+    FROM (SELECT getvariable('bins_per_decade') AS per_decade)
 ),
 counted AS (
     SELECT trace_id, bin, count(*) AS kernels, sum(duration_ns)::BIGINT AS total_ns

@@ -42,7 +42,7 @@ single AS (
             THEN nullif(concat_ws(' ', block_x, block_y, block_z), '') END AS block,
         duration_ns
     FROM kernel,
-        (SELECT coalesce(getvariable('by'), 'kernel') = 'configuration' AS by_configuration)
+        (SELECT getvariable('by') = 'configuration' AS by_configuration)
     -- Counter donors replay the kernels of a timeline; counting both would double them.
     WHERE trace_id NOT IN (SELECT trace_id FROM counter_donor_trace)
 ),

@@ -36,10 +36,10 @@ ranked AS (
             PARTITION BY trace_id, utilization < mean_utilization
             ORDER BY total_ns DESC NULLS LAST, kernel_name) AS rank
     FROM kernel_utilization
-    WHERE precision = coalesce(getvariable('precision'), 'fp32')
+    WHERE precision = getvariable('precision')
 )
 SELECT trace_id, side, rank, kernel_name, utilization, mean_utilization, measure, share_pct,
     total_ns, instances, 'counter' AS evidence
 FROM ranked
-WHERE rank <= coalesce(getvariable('count'), 5)
+WHERE rank <= getvariable('count')
 ORDER BY trace_id, side DESC, rank

@@ -60,7 +60,7 @@ execution AS (
     SELECT
         k.trace_id,
         k.kernel_id,
-        CASE coalesce(getvariable('by'), 'kernel') WHEN 'kernel' THEN k.name END AS kernel_name,
+        CASE getvariable('by') WHEN 'kernel' THEN k.name END AS kernel_name,
         k.duration_ns,
         CASE WHEN t.has_durations THEN k.duration_ns ELSE 1 END AS weight,
         k.grid_x * k.grid_y * k.grid_z AS grid_blocks,

@@ -37,7 +37,7 @@ series = "measure"
 WITH
 setting AS (
     SELECT CASE WHEN bins < 1 THEN error('bins must be 1 or more') ELSE bins END AS bins
-    FROM (SELECT coalesce(getvariable('bins'), 10) AS bins)
+    FROM (SELECT getvariable('bins') AS bins)
 ),
 measured AS (
     SELECT

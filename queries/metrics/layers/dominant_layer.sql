@@ -46,8 +46,8 @@ limit = 15
 */
 WITH
 setting AS (
-    SELECT coalesce(getvariable('by'), 'layer') AS by_what,
-        coalesce(getvariable('attribution'), 'auto') AS attribution
+    SELECT getvariable('by') AS by_what,
+        getvariable('attribution') AS attribution
 ),
 -- by_range: attribute time to NVTX layers instead of kernel classes.
 chosen AS (

@@ -43,7 +43,7 @@ series = "phase"
 limit = 30
 */
 WITH
-setting AS (SELECT coalesce(getvariable('by'), 'layer') AS by_what),
+setting AS (SELECT getvariable('by') AS by_what),
 named AS (
     SELECT o.trace_id, o.phase, o.duration_ns,
         CASE s.by_what
@@ -104,7 +104,7 @@ timed AS (
     JOIN layer_clock c ON c.trace_id = coalesce(g.trace_id, h.trace_id)
 )
 SELECT t.trace_id, t.layer,
-    if(coalesce(getvariable('by'), 'layer') = 'class', t.layer, y.layer_type) AS layer_type,
+    if(getvariable('by') = 'class', t.layer, y.layer_type) AS layer_type,
     t.phase, t.kernels, t.gpu_ns, t.host_ns, t.clock,
     t.ns / t.iterations AS iteration_ns,
     100.0 * t.ns / nullif(sum(t.ns) OVER (PARTITION BY t.trace_id), 0) AS share_pct,

@@ -63,7 +63,7 @@ segment AS (
         coalesce(b.largest_free_bytes, if(b.segment_address IS NULL, s.total_bytes, 0))
             AS largest_free_bytes
     FROM memory_segment AS s
-    CROSS JOIN (SELECT coalesce(getvariable('by'), 'device') = 'pool' AS by_pool)
+    CROSS JOIN (SELECT getvariable('by') = 'pool' AS by_pool)
     LEFT JOIN block AS b
         ON b.trace_id = s.trace_id
         AND b.process_id IS NOT DISTINCT FROM s.process_id

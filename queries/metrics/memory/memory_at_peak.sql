@@ -47,7 +47,7 @@ ranked AS (
 ),
 shown AS (
     FROM ranked
-    WHERE coalesce(getvariable('top'), 30) = 0 OR number <= coalesce(getvariable('top'), 30)
+    WHERE getvariable('top') = 0 OR number <= getvariable('top')
 )
 SELECT s.trace_id, s.process_id, s.device_id, s.allocator, s.class, s.layer, s.operator,
     s.allocations, s.requested_bytes, s.share_pct, s.largest_bytes, c.code, s.evidence

@@ -54,10 +54,10 @@ y = [["requested_bytes"]]
 */
 WITH
 setting AS (
-    SELECT coalesce(getvariable('at'), 'peak') AS moment,
-        coalesce(getvariable('iteration'), -1) AS iteration,
-        coalesce(getvariable('denominator'), 'allocated') AS denominator,
-        coalesce(getvariable('sizes'), 'requested') AS sizes
+    SELECT getvariable('at') AS moment,
+        getvariable('iteration') AS iteration,
+        getvariable('denominator') AS denominator,
+        getvariable('sizes') AS sizes
 ),
 step AS (
     -- Events of the chosen iteration; without iterations, of the whole recording.

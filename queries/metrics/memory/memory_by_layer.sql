@@ -41,7 +41,7 @@ chosen AS (
     SELECT trace_id, space,
         CASE
             WHEN max(iteration) IS NULL THEN NULL
-            WHEN coalesce(getvariable('iteration'), -1) < 0 THEN max(iteration)
+            WHEN getvariable('iteration') < 0 THEN max(iteration)
             ELSE getvariable('iteration')
         END::INTEGER AS chosen_iteration
     FROM allocation GROUP BY trace_id, space

@@ -76,7 +76,7 @@ summed AS (
 shown AS (
     SELECT s.*,
         if(
-            s.iterations >= coalesce(getvariable('min_iterations'), 3), l.slope, NULL
+            s.iterations >= getvariable('min_iterations'), l.slope, NULL
         ) AS growth_bytes_per_iteration,
         row_number() OVER (
             PARTITION BY s.trace_id, s.space
@@ -96,5 +96,5 @@ SELECT s.trace_id, p.process_id, p.device_id, p.allocator, s.part, s.layer, s.op
 FROM shown AS s
 JOIN space AS p USING (space)
 LEFT JOIN _stack_code AS c ON c.trace_id = s.trace_id AND c.stack_id = s.stack_id
-WHERE s.number <= 1 + coalesce(getvariable('top'), 10)
+WHERE s.number <= 1 + getvariable('top')
 ORDER BY s.trace_id, p.process_id, p.device_id, p.allocator, s.number

@@ -40,7 +40,7 @@ bound AS (
 ),
 running AS (
     SELECT r.*,
-        (r.sequence - b.first_sequence) * coalesce(getvariable('points'), 500) // b.sequences
+        (r.sequence - b.first_sequence) * getvariable('points') // b.sequences
             AS stretch
     FROM memory_running AS r
     JOIN bound AS b USING (space)
@@ -62,7 +62,7 @@ instant AS (
 parted AS (
     SELECT a.trace_id, a.space, a.process_id, a.device_id, a.allocator, a.memory_kind,
         a.born_sequence, a.died_sequence, a.requested_bytes, b.first_sequence, b.sequences,
-        coalesce(CASE coalesce(getvariable('by'), 'class')
+        coalesce(CASE getvariable('by')
             WHEN 'layer' THEN a.layer
             WHEN 'phase' THEN a.phase
             ELSE a.class
@@ -91,7 +91,7 @@ summed AS (
     JOIN followed AS i
         ON i.space = c.space
         AND i.stretch
-        = (c.sequence - c.first_sequence) * coalesce(getvariable('points'), 500) // c.sequences
+        = (c.sequence - c.first_sequence) * getvariable('points') // c.sequences
     GROUP BY ALL
 ),
 named AS (

@@ -102,8 +102,8 @@ line AS (
     WINDOW by_batch AS (PARTITION BY sweep, device_id ORDER BY batch_size)
 ),
 asked AS (
-    SELECT trim(coalesce(getvariable('gpu'), '')) AS gpu,
-        coalesce(getvariable('memory_gb'), 0.0)::DOUBLE AS memory_gb,
+    SELECT trim(getvariable('gpu')) AS gpu,
+        getvariable('memory_gb')::DOUBLE AS memory_gb,
         -- Drivers print the same product with and without vendor and brand.
         regexp_replace(gpu, '^(NVIDIA |Tesla )+', '', 'i') AS name
 ),
@@ -125,7 +125,7 @@ product AS (
 capacity AS (
     SELECT a.gpu,
         coalesce(nullif(a.memory_gb, 0), p.memory_gib) * 1073741824
-        - coalesce(getvariable('context_mb'), 500.0)::DOUBLE * 1048576 AS bytes
+        - getvariable('context_mb')::DOUBLE * 1048576 AS bytes
     FROM asked AS a
     LEFT JOIN product AS p ON a.gpu <> ''
 ),

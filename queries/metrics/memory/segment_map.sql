@@ -47,7 +47,7 @@ ranked AS (
 ),
 shown AS (
     FROM ranked
-    WHERE coalesce(getvariable('top'), 20) = 0 OR segment_id <= coalesce(getvariable('top'), 20)
+    WHERE getvariable('top') = 0 OR segment_id <= getvariable('top')
 ),
 placed AS (
     SELECT s.trace_id, s.process_id, s.device_id, s.segment_id, s.total_bytes,

@@ -59,14 +59,14 @@ asked AS (
     CROSS JOIN (SELECT unnest(workers) AS workers FROM _dp_setting) w
     CROSS JOIN (
         SELECT unnest(list_distinct(string_split(
-            coalesce(getvariable('bandwidth_gbit'), '10'), ',')::DOUBLE[])) AS bandwidth_gbit
+            getvariable('bandwidth_gbit'), ',')::DOUBLE[])) AS bandwidth_gbit
     ) b
 ),
 told AS (
     SELECT trace_id, layer, position, forward_s, backward_s, gradient_bytes, workers,
         bandwidth_gbit, communication_s, NULL::DOUBLE AS modelled_s, NULL::VARCHAR AS basis,
         NULL::VARCHAR AS reason, 'modelled' AS evidence, inputs
-    FROM asked WHERE coalesce(getvariable('by'), 'modelled') = 'modelled'
+    FROM asked WHERE getvariable('by') = 'modelled'
     UNION ALL
     SELECT c.trace_id, c.layer, c.position, c.forward_s, c.backward_s, c.gradient_bytes, m.workers,
         m.bandwidth_gbit, m.communication_s, m.modelled_s, m.basis, m.reason, 'measured',

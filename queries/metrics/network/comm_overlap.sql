@@ -42,5 +42,5 @@ SELECT c.trace_id, c.job, c.rank, p.pid, c.device_id, c.iteration, c.elapsed_ns,
     c.evidence, c.measured_over
 FROM rank_communication c
 LEFT JOIN process p ON p.trace_id = c.trace_id AND p.process_id = c.process_id
-WHERE c.by_iteration = (coalesce(getvariable('by'), 'trace') = 'iteration')
+WHERE c.by_iteration = (getvariable('by') = 'iteration')
 ORDER BY c.job, c.rank, c.trace_id, p.pid, c.process_id, c.device_id, c.iteration

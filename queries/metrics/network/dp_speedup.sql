@@ -61,7 +61,7 @@ place AS (
     CROSS JOIN wanted w
     CROSS JOIN (
         SELECT unnest(list_distinct(string_split(
-            coalesce(getvariable('bandwidth_gbit'), '1,5,10,25,100,400'), ',')::DOUBLE[]))
+            getvariable('bandwidth_gbit'), ',')::DOUBLE[]))
             AS bandwidth_gbit
     ) b
     UNION

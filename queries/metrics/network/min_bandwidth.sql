@@ -65,7 +65,7 @@ wanted AS (
     FROM (SELECT unnest(workers) AS workers FROM _dp_setting) w
     CROSS JOIN (
         SELECT unnest(list_distinct(string_split(
-            coalesce(getvariable('target_efficiency'), '0.5,0.8,0.9'), ',')::DOUBLE[])) AS target
+            getvariable('target_efficiency'), ',')::DOUBLE[])) AS target
     ) t
     WHERE nullif(getvariable('target_speedup'), '') IS NULL
 ),

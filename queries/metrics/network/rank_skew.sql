@@ -49,7 +49,7 @@ series = ["rank"]
 panels = ["job", "communicator"]
 */
 WITH
-setting AS (SELECT coalesce(getvariable('by'), 'collective') = 'iteration' AS by_iteration),
+setting AS (SELECT getvariable('by') = 'iteration' AS by_iteration),
 issued AS (
     SELECT c.trace_id, c.collective_id, i.iteration,
         coalesce(c.issue_ns, c.start_ns) < i.end_ns AS is_inside

@@ -37,7 +37,7 @@ operator AS (
     SELECT trace_id, annotation_id, end_ns - start_ns AS host_ns,
         regexp_replace(text, '(?s), (?:seq|op_id|sizes) = .*', '') AS op,
         if(
-            coalesce(getvariable('by'), 'shape') = 'shape',
+            getvariable('by') = 'shape',
             nullif(regexp_extract(text, '(?s), sizes = (.*)', 1), ''), NULL
         ) AS input_shapes
     FROM annotation

@@ -48,7 +48,7 @@ used AS (
     FROM utilization
     -- Parameter by changes the rows of utilization; only rows of whole traces fit here.
     WHERE iteration IS NULL AND layer IS NULL AND kernel_name IS NULL
-      AND coalesce(getvariable('by'), 'trace') = 'trace'
+      AND getvariable('by') = 'trace'
     GROUP BY trace_id, precision, evidence
     HAVING count(busy_pct) = count(*)
     QUALIFY row_number() OVER (PARTITION BY trace_id, precision ORDER BY evidence) = 1
@@ -73,7 +73,7 @@ SELECT r.trace_id, r.model, r.configuration, r.batch_size, r.capture,
     r.peak_device_bytes, r.device, r.precision,
     CASE WHEN answers THEN r.measured_over END AS measured_over, r.differs
 FROM (
-    SELECT *, differs IS NULL OR coalesce(getvariable('force'), false) AS answers
+    SELECT *, differs IS NULL OR getvariable('force') AS answers
     FROM capture_summary
 ) r
 LEFT JOIN utilized u USING (trace_id)

@@ -66,7 +66,7 @@ SELECT r.trace_id, r.capture, r.model, r.framework, r.configuration, r.batch_siz
     r.layer_clock, r.peak_device_bytes, r.device, r.precision, r.profiler,
     CASE WHEN answers THEN r.measured_over END AS measured_over, r.differs
 FROM (
-    SELECT *, differs IS NULL OR coalesce(getvariable('force'), false) AS answers
+    SELECT *, differs IS NULL OR getvariable('force') AS answers
     FROM capture_summary
 ) r
 LEFT JOIN dominant l USING (trace_id)

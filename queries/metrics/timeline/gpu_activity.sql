@@ -40,7 +40,7 @@ series = ["device_id", "pid"]
 WITH
 setting AS (
     SELECT CASE WHEN bins < 1 THEN error('bins must be 1 or more') ELSE bins END AS bins
-    FROM (SELECT coalesce(getvariable('bins'), 200) AS bins)
+    FROM (SELECT getvariable('bins') AS bins)
 ),
 span AS (
     SELECT trace_id, min(start_ns) AS start_ns, max(end_ns) - min(start_ns) AS length_ns,

@@ -46,7 +46,7 @@ grouped AS (
         CASE WHEN by_kind THEN src_kind END AS src_kind,
         CASE WHEN by_kind THEN dst_kind END AS dst_kind,
         duration_ns, bytes
-    FROM operation, (SELECT coalesce(getvariable('by'), 'operation') = 'memory_kind' AS by_kind)
+    FROM operation, (SELECT getvariable('by') = 'memory_kind' AS by_kind)
 )
 SELECT trace_id, operation, src_kind, dst_kind, count(*) AS instances,
     sum(duration_ns)::BIGINT AS total_ns, avg(duration_ns) AS mean_ns,

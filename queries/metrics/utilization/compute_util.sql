@@ -39,7 +39,7 @@ y = ["gpu_busy_pct", "kernel_busy_pct"]
 WITH
 keyed AS (
     SELECT *,
-        CASE WHEN coalesce(getvariable('by'), 'trace') = 'iteration'
+        CASE WHEN getvariable('by') = 'iteration'
             THEN iteration END AS row_iteration
     FROM device_timeline
 ),

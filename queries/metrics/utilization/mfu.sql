@@ -71,21 +71,21 @@ series = "convention"
 */
 WITH
 setting AS (
-    SELECT coalesce(getvariable('by'), 'trace') AS by_what,
+    SELECT getvariable('by') AS by_what,
         nullif(getvariable('config'), '') AS config,
-        nullif(coalesce(getvariable('sequence_length'), 0), 0) AS sequence,
-        coalesce(nullif(coalesce(getvariable('document_tokens'), 0), 0), sequence) AS document,
-        nullif(coalesce(getvariable('tokens_per_s'), 0), 0) AS tokens_per_s,
-        nullif(coalesce(getvariable('tokens_per_iteration'), 0), 0) AS iteration_tokens,
+        nullif(getvariable('sequence_length'), 0) AS sequence,
+        coalesce(nullif(getvariable('document_tokens'), 0), sequence) AS document,
+        nullif(getvariable('tokens_per_s'), 0) AS tokens_per_s,
+        nullif(getvariable('tokens_per_iteration'), 0) AS iteration_tokens,
         nullif(getvariable('arithmetic'), '') AS arithmetic,
-        if(coalesce(getvariable('passes'), 'training') = 'forward', 3.0, 1.0) AS part
+        if(getvariable('passes') = 'forward', 3.0, 1.0) AS part
 ),
 -- No row without a file; several if the path is a pattern.
 file AS (
     SELECT coalesce(json_extract(text, '$.text_config'), text) AS c
     FROM (
         SELECT CASE WHEN json_valid(content) THEN content::JSON END AS text
-        FROM read_text(coalesce(getvariable('config'), ''))
+        FROM read_text(getvariable('config'))
     )
     QUALIFY count(*) OVER () = 1
 ),

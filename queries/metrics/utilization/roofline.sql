@@ -57,7 +57,7 @@ roof = ["peak_flops", "memory_bandwidth_bytes_per_s"]
 label = ["kernel_name", "layer"]
 */
 WITH
-setting AS (SELECT coalesce(getvariable('by'), 'kernel') AS by_what),
+setting AS (SELECT getvariable('by') AS by_what),
 work AS (
     SELECT w.*, t.dram_bytes, t.evidence AS bytes_evidence,
         CASE WHEN by_what = 'kernel' THEN kernel_name END AS row_kernel,

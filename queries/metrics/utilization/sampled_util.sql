@@ -35,7 +35,7 @@ panels = ["trace_id", "device_id"]
 limit  = 60
 */
 WITH
-setting AS (SELECT coalesce(getvariable('by'), 'trace') AS grouping_by),
+setting AS (SELECT getvariable('by') AS grouping_by),
 measured AS (
     SELECT trace_id, device_id, min(start_ns) AS start_ns, max(end_ns) AS end_ns,
         first(measured_over ORDER BY process_id NULLS LAST) AS measured_over

@@ -99,20 +99,6 @@ def test_tests_of_a_check_name_its_rule(tmp_path: Path, monkeypatch: pytest.Monk
     assert f"{module}::test_the_threshold_of_feature_maps" in found
 
 
-def test_a_default_is_first_compared_with_the_header(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(mutants_tests, "USES", tmp_path)
-    path = ROOT / "queries" / "checks" / "tail_effect.sql"
-    lines = path.read_text(encoding="utf-8").splitlines()
-    defaults = [number for number, line in enumerate(lines, 1) if "getvariable(" in line]
-    area = Area("made", (), ("tests/unit/queries/checks/test_checks_occupancy.py",))
-    own = "tests/unit/query/test_header.py::"
-    name = f"{own}test_variables_are_declared_with_the_same_default[tail_effect]"
-    assert [area.tests_of(path, line)[0] for line in defaults] == [name] * 3
-    assert not any(test.startswith(own) for test in area.tests_of(path, len(lines)))
-
-
 _SOURCE = """\
 LIMIT = 1
 

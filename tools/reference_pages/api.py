@@ -1,4 +1,4 @@
-"""Render the reference page of the Python API from the docstrings of its public names."""
+"""Render the page of the Python API, from the docstrings of its public names."""
 
 from __future__ import annotations
 

@@ -1,0 +1,1 @@
+"""Render the pages of docs/reference that follow from the code; ``make_docs`` writes them."""

@@ -1,0 +1,40 @@
+"""Format parts that several pages have: tables, and links to tables."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+
+from tbd_trace.present.description import meaning
+from tbd_trace.query import Param, Query
+from tbd_trace.query.header import Need, alternatives
+
+
+def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
+    """Return the lines of a Markdown table."""
+    rule = ["---"] * len(head)
+    return [f"| {' | '.join(row)} |" for row in [list(head), rule, *rows]]
+
+
+def cell(text: str) -> str:
+    """Return a text escaped for a table cell."""
+    return re.sub(r"\||<(?=[A-Za-z/!])", r"\\\g<0>", " ".join(text.split()))
+
+
+def parameter_table(taken: Mapping[str, Param]) -> list[str]:
+    """Return the table of parameters."""
+    rows = [[f"`{name}`", f"`{p.default}`", cell(meaning(p))] for name, p in taken.items()]
+    return table(["parameter", "default", "meaning"], rows)
+
+
+def column_table(query: Query) -> list[str]:
+    """Return the table of a query's columns."""
+    rows = [[f"`{name}`", c.unit or "", cell(c.doc)] for name, c in query.columns.items()]
+    return table(["column", "unit", "meaning"], rows)
+
+
+def relation_links(needs: Iterable[Need], page: str = "") -> str:
+    """Return links to tables, with "or" between alternatives."""
+    return ", ".join(
+        " or ".join(f"[{name}]({page}#{name})" for name in alternatives(need)) for need in needs
+    )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
 import polars as pl
 
@@ -16,17 +17,14 @@ def render(frame: pl.DataFrame) -> str:
     """Format a frame as a Markdown table with right-aligned numbers."""
     shown = columns(frame)
     lines = [
-        _row([_escape(column.name) for column in shown]),
-        _row(["---:" if column.numeric else "---" for column in shown]),
+        row(column.name for column in shown),
+        row("---:" if column.numeric else "---" for column in shown),
     ]
-    rows = zip(*(column.cells for column in shown), strict=True)
-    lines += [_row([_escape(cell) for cell in row]) for row in rows]
+    lines += map(row, zip(*(column.cells for column in shown), strict=True))
     return "\n".join(lines) + "\n"
 
 
-def _row(cells: list[str]) -> str:
-    return f"| {' | '.join(cells)} |"
-
-
-def _escape(cell: str) -> str:
-    return _SPECIAL.sub(r"\\\g<0>", cell)
+def row(cells: Iterable[str]) -> str:
+    """Format texts as a row of a table, with Markdown's special characters escaped."""
+    escaped = [_SPECIAL.sub(r"\\\g<0>", cell) for cell in cells]
+    return f"| {' | '.join(escaped)} |"

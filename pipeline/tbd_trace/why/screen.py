@@ -5,6 +5,7 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Sequence
 
+from tbd_trace.present.markdown import row
 from tbd_trace.why.judgement import Judgement
 from tbd_trace.why.ranking import Cause
 from tbd_trace.why.result import WhatIf, Why
@@ -226,10 +227,8 @@ def markdown(why: Why, *, everything: bool = False) -> str:
         if everything or cause.share_pct >= 1:
             then = cause.likely_step_ns
             gain = times(now, then) if now is not None and then is not None else ""
-            lines.append(
-                f"| {cause.title} | {cause.share_pct:.1f} % | {gain} | {cause.evidence} "
-                f"| {cause.advice or ''} |"
-            )
+            share = f"{cause.share_pct:.1f} %"
+            lines.append(row([cause.title, share, gain, cause.evidence, cause.advice or ""]))
     lines += ["", *(f"- {label}: {sentence}" for label, sentence in sentences(one))]
     return "\n".join(lines) + "\n"
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,8 @@ from tbd_trace.cli.main import app
 from tbd_trace.errors import UsageError
 from tbd_trace.why.cause_names import cause_names
 from tbd_trace.why.changes import CHANGES, parse_change
+from tbd_trace.why.result import Why
+from tbd_trace.why.screen import markdown
 
 pytestmark = pytest.mark.usefixtures("sample_cache")
 LABELS = ["Where a step goes", "rest", "Try first", "Expect", "After that", "Warm-up"]
@@ -90,6 +93,15 @@ def test_all_and_markdown_list_the_kernels_by_kind() -> None:
     assert "GPU normalization" in invoke("why", SAMPLE, "--all").stdout
     table = invoke("why", SAMPLE, "--format", "markdown").stdout
     assert "| cause | share | likely | evidence | advice |" in table
+
+
+@pytest.mark.slow
+def test_markdown_escapes_names_of_the_trace() -> None:
+    one = tbd_trace.open(SAMPLE).why().slowest
+    cause = replace(one.causes[0], evidence="the GPU is idle inside a|b")
+    rows = markdown(Why([replace(one, causes=[cause])])).splitlines()
+    (shown,) = [line for line in rows if line.startswith(f"| {cause.title}")]
+    assert r"| the GPU is idle inside a\|b |" in shown
 
 
 @pytest.mark.slow

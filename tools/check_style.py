@@ -1,4 +1,4 @@
-"""Check the house rules that ruff cannot: plain words, file lengths, SQL width, docstring share.
+"""Check the house rules that ruff cannot: words, lengths, widths, tables, docstring share.
 
 ``tools/style.toml`` holds the rules. Run ``python tools/check_style.py`` for the violations, or
 with ``--figures`` for the shares of docstrings and comments in each package.
@@ -21,6 +21,8 @@ from typing import Any
 ROOT = Path(__file__).resolve().parent.parent
 RULES = ROOT / "tools" / "style.toml"
 _SQL_COMMENT = re.compile(r"--[^\n]*|/\*.*?\*/", re.DOTALL)
+_FENCE = re.compile(r"^ *(```|~~~).*?^ *\1", re.DOTALL | re.MULTILINE)
+_SEPARATOR = re.compile(r"(?<!\\)\|")
 _STRINGS = (tokenize.STRING, getattr(tokenize, "FSTRING_MIDDLE", tokenize.STRING))
 
 
@@ -65,6 +67,21 @@ def odd_words(path: Path, words: list[tuple[re.Pattern[str], str]]) -> Iterator[
                 line = first + text.count("\n", 0, match.start())
                 found = " ".join(match[0].split())
                 yield f"{path.relative_to(ROOT)}:{line}: {found!r}; {instead}"
+
+
+def odd_rows(text: str) -> Iterator[tuple[int, int, int]]:
+    r"""Yield line number, cells and cells of the head of each row of a Markdown table that differ.
+
+    GitHub divides a row at each ``|`` without a backslash, also in code, and drops the cells that
+    the head lacks. A ``|`` is written ``\|``.
+    """
+    text = _FENCE.sub(lambda match: "\n" * match[0].count("\n"), text)
+    head = 0
+    for number, line in enumerate(text.splitlines(), 1):
+        cells = len(_SEPARATOR.findall(line.strip())) - 1 if line.lstrip().startswith("|") else 0
+        if cells and head and cells != head:
+            yield number, cells, head
+        head = cells and (head or cells)
 
 
 def count_lines(files: list[Path]) -> Figures:
@@ -117,6 +134,12 @@ def violations(rules: dict[str, Any]) -> Iterator[str]:
                     f"{path.relative_to(ROOT)}:{number}: {len(line)} columns; wrap it "
                     f"(at most {width['most_columns']})"
                 )
+    for path in _files(rules["tables"]["files"]):
+        for number, cells, head in odd_rows(path.read_text(encoding="utf-8")):
+            yield (
+                f"{path.relative_to(ROOT)}:{number}: {cells} cells under a head of {head}; "
+                "write | in a cell as \\|"
+            )
     for package, most, least in shares(rules):
         figures = count_lines(sorted((ROOT / package).rglob("*.py")))
         if figures.docstring_pct > most:

@@ -1,4 +1,4 @@
-"""Hooks of mkdocs: the files of the site at their paths in the repository, and its navigation.
+"""Hooks of mkdocs: files of the site at their paths in the repository, navigation, tables.
 
 Pages link to files outside docs/, such as the README, queries and tables of data. At the paths of
 the repository these links work in the site, too.
@@ -13,10 +13,13 @@ from pathlib import Path
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.plugins import event_priority
 from mkdocs.structure.files import File, Files
+from mkdocs.structure.pages import Page
 
 ROOT = Path(__file__).resolve().parents[1]
 INDEX = "docs/README.md"
 OUTSIDE = ("*.md", "LICENSE", "data/**/*", "models/*.csv", "queries/**/*.sql")
+ROW = re.compile(r"^ *\|.*", re.MULTILINE)
+CODE = re.compile(r"`[^`\n]+`")
 LINK = re.compile(r"\[([^\]]+)\]\(([^)\s]+)\)")
 
 
@@ -40,6 +43,11 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     pages += [path.relative_to(ROOT).as_posix() for path in outside]
     root, site, directories = str(ROOT), config.site_dir, config.use_directory_urls
     return Files([*theme, *(File(page, root, site, directories) for page in pages)])
+
+
+def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
+    r"""Write ``\|`` in code of tables as ``|``: mkdocs shows the backslash, GitHub needs it."""
+    return ROW.sub(lambda row: CODE.sub(lambda code: code[0].replace(r"\|", "|"), row[0]), markdown)
 
 
 def _path(link: str) -> str:

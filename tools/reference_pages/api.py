@@ -9,6 +9,7 @@ from dataclasses import fields, is_dataclass
 from typing import Any
 
 import tbd_trace
+from reference_pages.markdown import table
 
 _HEADING = re.compile(r"^(Args|Returns|Raises):$")
 _ENTRY = re.compile(r"^    (?P<names>[\w, ]+): (?P<text>.+)$")
@@ -40,14 +41,11 @@ def api_page() -> str:
         lines += ["", f"## `{name}`", "", *_callable(name, objects[name])]
     for name in classes:
         lines += ["", f"## `{name}`", "", *_class(name, objects[name])]
-    lines += ["", "## Errors", "", "| error | base | exit code of the command | meaning |"]
-    lines += ["|---|---|---|---|"]
     # The base class of all errors first.
-    for name in sorted(errors, key=lambda error: (len(objects[error].__mro__), error)):
-        error = objects[name]
-        code = getattr(error, "exit_code", "")
-        meaning = (inspect.getdoc(error) or "").split("\n\n")[0].replace("\n", " ")
-        lines.append(f"| `{name}` | `{error.__base__.__name__}` | {code} | {meaning} |")
+    errors.sort(key=lambda error: (len(objects[error].__mro__), error))
+    rows = [_error(name, objects[name]) for name in errors]
+    lines += ["", "## Errors", ""]
+    lines += table(["error", "base", "exit code of the command", "meaning"], rows)
     return "\n".join([*lines, ""])
 
 
@@ -61,15 +59,20 @@ def _callable(name: str, function: Any) -> Iterator[str]:
 def _class(name: str, one: type) -> Iterator[str]:
     yield from _docstring(one)
     if is_dataclass(one):
-        yield from ("", "| attribute | meaning |", "|---|---|")
         documented = dict(_fields(one))
-        for attribute in fields(one):
-            if not attribute.name.startswith("_"):
-                yield f"| `{attribute.name}` | {documented.get(attribute.name, '')} |"
+        names = [field.name for field in fields(one) if not field.name.startswith("_")]
+        rows = [[f"`{name}`", documented.get(name, "")] for name in names]
+        yield from ("", *table(["attribute", "meaning"], rows))
     for method, function in vars(one).items():
         if inspect.isfunction(function) and not method.startswith("_"):
             yield from ("", f"### `{name}.{method}`", "")
             yield from _callable(method, function)
+
+
+def _error(name: str, error: Any) -> list[str]:
+    meaning = (inspect.getdoc(error) or "").split("\n\n")[0].replace("\n", " ")
+    code = str(getattr(error, "exit_code", ""))
+    return [f"`{name}`", f"`{error.__base__.__name__}`", code, meaning]
 
 
 def _fields(one: type) -> Iterator[tuple[str, str]]:

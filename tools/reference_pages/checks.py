@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from reference_pages.markdown import cell, column_table, table
+from reference_pages.markdown import column_table, plain, table
 from tbd_trace.analysis.checks.rules import rule_of
 from tbd_trace.present.description import meaning
 from tbd_trace.query import Query
@@ -51,7 +51,7 @@ def checks_page(checks: Sequence[Query]) -> str:
     """Return the page of the rules."""
     described = [(query, rule_of(query)) for query in checks]
     rows = [
-        [f"[{c.rule}](#{c.rule.lower()})", f"`{q.name}`", c.scope, cell(q.question)]
+        [f"[{c.rule}](#{c.rule.lower()})", f"`{q.name}`", c.scope, plain(q.question)]
         for q, c in described
     ]
     lines = ["# Checks", "", *_ABOUT_CHECKS, "", *table(["rule", "name", "about", "asks"], rows)]
@@ -76,10 +76,10 @@ def check_section(query: Query) -> list[str]:
         ("SQL", f"[queries/checks/{query.path.name}](../../queries/checks/{query.path.name})"),
     ]
     lines = [f"### {check.rule}", "", f"{query.title} (`{query.name}`)", ""]
-    lines += [f"- {label}: {cell(text)}" for label, text in facts]
+    lines += [f"- {label}: {plain(text)}" for label, text in facts]
     if query.params:
         rows = [
-            [f"`{name}`", f"`{p.default}`", cell(meaning(p))] for name, p in query.params.items()
+            [f"`{name}`", f"`{p.default}`", plain(meaning(p))] for name, p in query.params.items()
         ]
         lines += ["", f"Thresholds ({check.thresholds}):", ""]
         lines += table(["parameter", "default", "meaning"], rows)

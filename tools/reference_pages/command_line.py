@@ -6,7 +6,7 @@ from typing import Any
 
 import typer.main
 
-from reference_pages.markdown import cell, table
+from reference_pages.markdown import plain, table
 from tbd_trace.cli.main import app
 
 
@@ -41,9 +41,11 @@ def command_section(name: str, command: Any, rest: str = "") -> list[str]:
     if not rest:
         lines += ["", *paragraphs(command.help)]
     if arguments:
-        rows = [[cell(f"`{argument.metavar}`"), cell(argument.help)] for argument in arguments]
+        rows = [[f"`{argument.metavar}`", plain(argument.help)] for argument in arguments]
         lines += ["", *table(["argument", "meaning"], rows)]
-    rows = [[option_names(option), option_default(option), cell(option.help)] for option in options]
+    rows = [
+        [option_names(option), option_default(option), plain(option.help)] for option in options
+    ]
     if "--help" not in {name for option in options for name in option.opts}:
         rows.append(["`--help`", "", "Show this message and exit."])
     return [*lines, "", *table(["option", "default", "meaning"], rows)]

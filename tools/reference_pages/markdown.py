@@ -11,25 +11,26 @@ from tbd_trace.query.header import Need, alternatives
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
-    """Return the lines of a Markdown table."""
-    rule = ["---"] * len(head)
-    return [f"| {' | '.join(row)} |" for row in [list(head), rule, *rows]]
+    """Return the lines of a Markdown table, with each `|` of a cell escaped, also in code."""
+    escaped = [[cell.replace("|", r"\|") for cell in row] for row in (head, *rows)]
+    escaped.insert(1, ["---"] * len(head))
+    return [f"| {' | '.join(row)} |" for row in escaped]
 
 
-def cell(text: str) -> str:
-    """Return a text escaped for a table cell."""
-    return re.sub(r"\||<(?=[A-Za-z/!])", r"\\\g<0>", " ".join(text.split()))
+def plain(text: str) -> str:
+    """Return a text on one line, with its `<` escaped so that none begins an HTML tag."""
+    return re.sub(r"<(?=[A-Za-z/!])", r"\\\g<0>", " ".join(text.split()))
 
 
 def parameter_table(taken: Mapping[str, Param]) -> list[str]:
     """Return the table of parameters."""
-    rows = [[f"`{name}`", f"`{p.default}`", cell(meaning(p))] for name, p in taken.items()]
+    rows = [[f"`{name}`", f"`{p.default}`", plain(meaning(p))] for name, p in taken.items()]
     return table(["parameter", "default", "meaning"], rows)
 
 
 def column_table(query: Query) -> list[str]:
     """Return the table of a query's columns."""
-    rows = [[f"`{name}`", c.unit or "", cell(c.doc)] for name, c in query.columns.items()]
+    rows = [[f"`{name}`", c.unit or "", plain(c.doc)] for name, c in query.columns.items()]
     return table(["column", "unit", "meaning"], rows)
 
 

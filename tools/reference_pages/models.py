@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 from pathlib import Path
 
-from reference_pages.markdown import cell, table
+from reference_pages.markdown import plain, table
 from tbd_models.definition import Model
 from tbd_models.registry import is_implemented, models
 
@@ -74,7 +74,7 @@ def differences() -> list[str]:
         "not constant if it depends on the data, or if the suite published no code. The table is "
         f"[{DIFFERENCES.name}](../../models/{DIFFERENCES.name}).",
         "",
-        *table(["cell", "field", "ours", "suite", "effect"], [list(map(cell, r)) for r in rows]),
+        *table(["cell", "field", "ours", "suite", "effect"], [list(map(plain, r)) for r in rows]),
     ]
 
 

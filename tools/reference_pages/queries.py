@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from reference_pages.markdown import cell, column_table, parameter_table, relation_links, table
+from reference_pages.markdown import column_table, parameter_table, plain, relation_links, table
 from tbd_trace.present.description import division, parameters, refusal
 from tbd_trace.query import Plot, Query
 
@@ -14,7 +14,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 def query_index(metrics: Sequence[Query]) -> str:
     """Return the page that lists the metric queries."""
-    rows = [[f"[{q.name}]({q.name}.md)", cell(q.title), cell(q.question)] for q in metrics]
+    rows = [[f"[{q.name}]({q.name}.md)", plain(q.title), plain(q.question)] for q in metrics]
     return "\n".join(
         [
             "# Queries",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 from pathlib import Path
 
-from reference_pages.markdown import cell, column_table, parameter_table, relation_links, table
+from reference_pages.markdown import column_table, parameter_table, plain, relation_links, table
 from tbd_trace import resources
 from tbd_trace.model.canonical_tables import CanonicalTable, canonical_tables
 from tbd_trace.query import Query
@@ -52,7 +52,7 @@ def data_files() -> list[Path]:
 
 def canonical_section(description: CanonicalTable) -> list[str]:
     """Return the section of a canonical table."""
-    rows = [[f"`{c.name}`", c.type, cell(c.doc)] for c in description.columns]
+    rows = [[f"`{c.name}`", c.type, plain(c.doc)] for c in description.columns]
     return [
         f"### {description.name}",
         "",

@@ -1,8 +1,8 @@
 """Generate the pages of docs/reference from the queries, tables, models and commands.
 
 queries/   one page per metric query and an index, from the headers of queries/metrics
+tables/    one page per topic of tables and an index, from queries/canonical, queries/derive, data
 checks.md  the rules of `tbd-trace check`, from the headers of queries/checks
-tables.md  canonical, derived and data tables, from queries/canonical, queries/derive and data
 models.md  the workloads, from their definitions and models/suite_differences.csv
 cli.md     commands and options, from the command line
 api.md     the Python API, from its docstrings
@@ -26,10 +26,11 @@ from reference_pages.checks import checks_page
 from reference_pages.command_line import cli_page
 from reference_pages.models import models_page
 from reference_pages.queries import query_index, query_page
-from reference_pages.tables import tables_page
+from reference_pages.tables import table_pages
 from tbd_trace.query import Catalogue
 
 ROOT = Path(__file__).resolve().parents[1]
+FOLDERS = ("queries", "tables")  # all their pages are generated
 _GENERATED = "<!-- Written by tools/make_docs.py; `make docs` renews it. -->"
 
 
@@ -39,7 +40,7 @@ def pages() -> dict[Path, str]:
     generated = {Path("queries") / f"{query.name}.md": query_page(query) for query in metrics}
     generated[Path("queries/README.md")] = query_index(metrics)
     generated[Path("checks.md")] = checks_page(Catalogue().checks())
-    generated[Path("tables.md")] = tables_page()
+    generated |= {Path("tables") / name: text for name, text in table_pages().items()}
     generated[Path("models.md")] = models_page()
     generated[Path("cli.md")] = cli_page()
     generated[Path("api.md")] = api_page()
@@ -48,7 +49,8 @@ def pages() -> dict[Path, str]:
 
 def out_of_date(reference: Path, wanted: dict[Path, str]) -> list[Path]:
     """Return the pages below docs/reference that differ from the generated ones or are obsolete."""
-    present = {path.relative_to(reference) for path in (reference / "queries").glob("*.md")}
+    files = [path for folder in FOLDERS for path in (reference / folder).glob("*.md")]
+    present = {path.relative_to(reference) for path in files}
     stale = sorted(present - wanted.keys())
     for path, text in wanted.items():
         file = reference / path

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 
+from reference_pages.topics import address
 from tbd_trace.present.description import meaning
 from tbd_trace.query import Param, Query
 from tbd_trace.query.header import Need, alternatives
@@ -34,8 +35,9 @@ def column_table(query: Query) -> list[str]:
     return table(["column", "unit", "meaning"], rows)
 
 
-def relation_links(needs: Iterable[Need], page: str = "") -> str:
-    """Return links to tables, with "or" between alternatives."""
+def relation_links(needs: Iterable[Need], folder: str = "") -> str:
+    """Return links to tables, whose pages are in a folder, with "or" between alternatives."""
     return ", ".join(
-        " or ".join(f"[{name}]({page}#{name})" for name in alternatives(need)) for need in needs
+        " or ".join(f"[{name}]({folder}{address(name)})" for name in alternatives(need))
+        for need in needs
     )

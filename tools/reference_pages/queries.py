@@ -35,9 +35,9 @@ def query_page(query: Query) -> str:
     facts = [
         ("Grain", query.grain),
         ("Source", query.source),
-        ("Needs", relation_links(query.needs, "../tables.md")),
-        ("Uses if there", relation_links(query.optional, "../tables.md")),
-        ("Leaves out", relation_links(list(filter(None, [query.leaves_out])), "../tables.md")),
+        ("Needs", relation_links(query.needs, "../tables/")),
+        ("Uses if there", relation_links(query.optional, "../tables/")),
+        ("Leaves out", relation_links(list(filter(None, [query.leaves_out])), "../tables/")),
         ("Refuses", refusal(query)),
         ("Many traces", division(query)),
         ("Plot", plot_sentence(query)),

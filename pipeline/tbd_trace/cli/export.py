@@ -63,9 +63,7 @@ def perfetto(
 def table(
     name: Annotated[
         str,
-        typer.Argument(
-            metavar="NAME", help="Canonical or derived table (docs/reference/tables.md)."
-        ),
+        typer.Argument(metavar="NAME", help="Canonical or derived table (docs/reference/tables)."),
     ],
     traces: TracesArgument = None,
     *,

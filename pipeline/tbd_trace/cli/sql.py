@@ -57,7 +57,7 @@ def sql(
 ) -> None:
     """Run SQL over the canonical and derived tables.
 
-    docs/reference/tables.md describes the tables. Statements that write are refused.
+    docs/reference/tables describes the tables. Statements that write are refused.
     """
     import tbd_trace
 

@@ -43,7 +43,7 @@ def export(traces: Traces, name: str, path: Path, *, excel_safe: bool = False) -
     if name not in relations():
         close = difflib.get_close_matches(name, relations(), n=3)
         hint = f"; did you mean {', '.join(close)}?" if close else ""
-        raise UsageError(f"no table {name!r}{hint} (docs/reference/tables.md lists them)")
+        raise UsageError(f"no table {name!r}{hint} (docs/reference/tables lists them)")
     options = _COPY_OPTIONS.get(path.suffix.lower())
     if options is None:
         raise UsageError(f"{path}: expected a name that ends in {' or '.join(_COPY_OPTIONS)}")

@@ -38,7 +38,7 @@ def check_needs(connection: duckdb.DuckDBPyConnection, query: Query) -> list[str
     for name in set(query.relations) - _relations():
         raise UsageError(
             f"{query.path.name}: unknown table {name!r} in `needs`; "
-            "docs/reference/tables.md lists all tables"
+            "docs/reference/tables lists all tables"
         )
     stored = set(event_tables())
     needed = [names for names in map(alternatives, query.needs) if stored.issuperset(names)]

@@ -13,6 +13,7 @@ import re
 import shlex
 import tempfile
 from functools import cache
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -64,15 +65,18 @@ def test_check_finds_what_is_stale_missing_or_left_over(
     assert make_docs.main(["--check"], tmp_path) == 0
     (tmp_path / "cli.md").write_text("old")
     (tmp_path / "queries" / "gone.md").write_text("a query that is no more")
-    (tmp_path / "tables.md").unlink()
+    (tmp_path / "tables" / "gone.md").write_text("a topic that is no more")
+    (tmp_path / "tables" / "memory.md").unlink()
     capsys.readouterr()
     assert make_docs.main(["--check"], tmp_path) == 1
     said = capsys.readouterr().out
-    for page in ("cli.md", "queries/gone.md", "tables.md"):
+    for page in ("cli.md", "queries/gone.md", "tables/gone.md", "tables/memory.md"):
         assert f"docs/reference/{page} is out of date" in said
     assert make_docs.main([], tmp_path) == 0
     assert make_docs.main(["--check"], tmp_path) == 0
     assert not (tmp_path / "queries" / "gone.md").exists()
+    assert not (tmp_path / "tables" / "gone.md").exists()
+    assert (tmp_path / "tables" / "memory.md").is_file()
 
 
 @pytest.mark.parametrize("command", ["", *COMMANDS, *SUBCOMMANDS])
@@ -108,10 +112,12 @@ def test_every_query_has_a_page_that_names_its_columns_and_parameters() -> None:
 
 
 def test_every_table_and_column_is_documented() -> None:
-    page = (ROOT / "docs" / "reference" / "tables.md").read_text()
+    folder = ROOT / "docs" / "reference" / "tables"
+    pages = [path.read_text() for path in folder.glob("*.md")]
     columns = {t.name: [c.name for c in t.columns] for t in canonical_tables().values()}
     columns |= {query.name: list(query.columns) for query in derive_relations()}
     for table, names in columns.items():
+        (page,) = [page for page in pages if f"\n### {table}\n" in page]
         section = page.split(f"\n### {table}\n", 1)[1].split("\n### ", 1)[0]
         for name in names:
             assert f"`{name}`" in section, f"{table}.{name}"
@@ -133,6 +139,7 @@ def test_links_lead_to_files_and_headings() -> None:
         *ROOT.glob("*.md"),
         *(ROOT / "docs").rglob("*.md"),
         *ROOT.glob("data/**/*.md"),
+        *(ROOT / "docs").rglob("*.ipynb"),
     ]:
         text = re.sub(r"```.*?```", "", document.read_text(), flags=re.S)
         for match in LINK.finditer(text):
@@ -143,7 +150,22 @@ def test_links_lead_to_files_and_headings() -> None:
             file = (document.parent / path).resolve() if path else document
             assert file.exists(), f"{document.name}: {target}"
             if anchor and file.suffix == ".md":
-                assert anchor in _anchors(file), target
+                assert anchor in _anchors(file), f"{document.name}: {target}"
+
+
+def test_anchors_are_those_of_headings(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text("# A b-c\n\n```\n# comment\n```\n\n## `x_y` | z\n## [GPU](gpu.md)\n## A b-c\n")
+    assert _anchors(page) == {"a-b-c", "x_y--z", "gpu", "a-b-c-1"}
+
+
+def test_index_of_tables_lists_each_once() -> None:
+    index = (ROOT / "docs" / "reference" / "tables" / "README.md").read_text()
+    listed = re.findall(r"\[(\w+)\]\([a-z_]+\.md#(\w+)\)", index)
+    assert all(shown == anchor for shown, anchor in listed)
+    data = [path.stem for path in (ROOT / "data").glob("*.csv")]
+    tables = [*canonical_tables(), *(query.name for query in derive_relations()), *data]
+    assert sorted(shown for shown, _ in listed) == sorted(tables)
 
 
 def test_index_lists_every_page() -> None:
@@ -152,8 +174,10 @@ def test_index_lists_every_page() -> None:
     docs = ROOT / "docs"
     files = (*docs.rglob("*.md"), *docs.rglob("*.ipynb"))
     pages = {path.relative_to(docs).as_posix() for path in files}
-    pages = {page for page in pages if not page.startswith("reference/queries/")} - {"README.md"}
-    assert pages | {"reference/queries/README.md"} == listed
+    # These pages are listed in the indexes of their folders.
+    folders = ("reference/queries/", "reference/tables/")
+    pages = {page for page in pages if not page.startswith(folders)} - {"README.md"}
+    assert pages | {f"{folder}README.md" for folder in folders} == listed
 
 
 @pytest.mark.slow
@@ -236,8 +260,14 @@ def test_query_of_the_guide_runs(checkout: Path) -> None:
 @cache
 def _anchors(page: Path) -> set[str]:
     """Return the anchors that GitHub gives the headings of a page."""
-    headings = re.findall(r"^#+ (.+)$", page.read_text(), re.M)
-    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+    text = re.sub(r"```.*?```", "", page.read_text(), flags=re.S)
+    found: set[str] = set()
+    for heading in re.findall(r"^#+ (.+)$", text, re.M):
+        shown = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", heading).lower()
+        anchor = re.sub(r"[^\w\- ]", "", shown).replace(" ", "-")
+        again = (f"{anchor}-{number}" for number in count(1))
+        found.add(anchor if anchor not in found else next(a for a in again if a not in found))
+    return found
 
 
 def _renew_sessions() -> None:

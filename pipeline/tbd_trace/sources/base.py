@@ -15,6 +15,8 @@ from typing import Any, Protocol, Self, runtime_checkable
 
 import duckdb
 
+from tbd_trace.model.row_range import RowRange
+
 Ask = Callable[[str], list[tuple[Any, ...]]]
 """Runs a SELECT and returns its rows."""
 
@@ -96,14 +98,6 @@ class FixedColumnsReader(TraceReader, Protocol):
         Returns:
             DuckDB's types by name, None where they differ between files.
         """
-
-
-@dataclass(frozen=True, slots=True)
-class RowRange:
-    """One of the consecutive ranges of a table's rows; later ranges are smaller."""
-
-    number: int  # index, from 0
-    count: int  # number of ranges
 
 
 class RangeReader(TraceReader, Protocol):

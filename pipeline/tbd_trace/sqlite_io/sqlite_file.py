@@ -13,12 +13,13 @@ import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 from urllib.parse import quote
 
 import pyarrow as pa
 
 from tbd_trace.errors import InputError
+from tbd_trace.model.row_range import RowRange
 from tbd_trace.sqlite_io.errors import (
     SQLITE_ERRORS,
     UnsupportedLayout,
@@ -34,9 +35,6 @@ from tbd_trace.sqlite_io.header import (
 from tbd_trace.sqlite_io.schema import Schema
 from tbd_trace.sqlite_io.values import as_array
 from tbd_trace.sqltext import identifier, string
-
-if TYPE_CHECKING:
-    from tbd_trace.sources.base import RowRange
 
 READER_VARIABLE = "TBD_TRACE_READER"
 """Environment variable that selects the reader: ``auto`` (default), ``pages``, ``sqlalchemy``."""

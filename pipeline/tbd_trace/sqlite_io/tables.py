@@ -12,11 +12,12 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
+from tbd_trace.model.row_range import RowRange
 from tbd_trace.runtime.worker_process import cpus
 from tbd_trace.sqlite_io.cells import find_cells
 from tbd_trace.sqlite_io.columns import WantedColumn
@@ -24,9 +25,6 @@ from tbd_trace.sqlite_io.errors import UnsupportedLayout
 from tbd_trace.sqlite_io.pages import Integers, PageFile
 from tbd_trace.sqlite_io.record_layouts import RecordLayouts
 from tbd_trace.sqlite_io.records import Decoder, without_integer
-
-if TYPE_CHECKING:
-    from tbd_trace.sources.base import RowRange
 
 _BATCH_BYTES = 2 << 20  # small enough for a batch and its arrays to stay near the CPU's caches
 _BATCH_ROWS = 32_000

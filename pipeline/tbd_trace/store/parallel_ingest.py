@@ -19,10 +19,11 @@ from typing import Any
 import duckdb
 
 from tbd_trace.model.canonical_tables import CanonicalTable
+from tbd_trace.model.row_range import RowRange
 from tbd_trace.runtime.duckdb_connection import ingest_database
 from tbd_trace.runtime.sigint import translate_interrupts
 from tbd_trace.runtime.worker_pool import Work, WorkerPool, processes
-from tbd_trace.sources.base import ParallelReader, RangeReader, RowRange
+from tbd_trace.sources.base import ParallelReader, RangeReader
 from tbd_trace.store.tables import part_file, whole_file, write_table
 
 _WORTH_A_PART = 50_000  # rows of a table; smaller ones are quick in any way

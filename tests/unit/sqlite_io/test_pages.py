@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 
 from fast import examples
 from sqlite_readings import both, read, reader, watching
-from tbd_trace.sources.base import RowRange
+from tbd_trace.model.row_range import RowRange
 from tbd_trace.sqlite_io import SqliteFile, UnsupportedLayout, tables
 
 KINDS = [pa.int64(), pa.float64(), pa.string(), pa.binary()]

@@ -15,7 +15,8 @@ import duckdb
 import pyarrow as pa
 
 from tbd_trace.errors import InputError
-from tbd_trace.sources.base import Ask, RowRange, TraceDescription
+from tbd_trace.model.row_range import RowRange
+from tbd_trace.sources.base import Ask, TraceDescription
 from tbd_trace.sources.duplicate_ids import DUPLICATES_NOTE
 from tbd_trace.sources.nsys import diagnostics
 from tbd_trace.sources.nsys.columns import DETAILS, EVENTS, NVTX_RANGES

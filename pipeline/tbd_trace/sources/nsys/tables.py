@@ -12,7 +12,7 @@ import duckdb
 import pyarrow as pa
 
 from tbd_trace.errors import InputError
-from tbd_trace.sources.base import RowRange
+from tbd_trace.model.row_range import RowRange
 from tbd_trace.sources.duplicate_ids import drop_duplicate_ids
 from tbd_trace.sources.nsys.columns import (
     API_CALLS,

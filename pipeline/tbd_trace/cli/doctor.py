@@ -61,7 +61,7 @@ def _storage(check: str, database: Database) -> Finding:
     from tbd_trace.machine import Finding, storage
     from tbd_trace.store.checksums import problems_of
 
-    if problems := problems_of(database):
+    if problems := problems_of(database.traces_directory, database.trace_ids()):
         more = f" and {len(problems) - 1} more" if len(problems) > 1 else ""
         advice = "remove this directory and ingest the profile again"
         return Finding(check, "damaged", problems[0] + more, advice)

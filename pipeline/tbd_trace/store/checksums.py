@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from tbd_trace.runtime.crc import crc32_of
-
-if TYPE_CHECKING:
-    from tbd_trace.store.database import Database
 
 FILE = "checksums.json"
 
@@ -84,10 +80,10 @@ class Checksums:
         return None
 
 
-def problems_of(database: Database) -> list[str]:
-    """Return the faults of all files of a database, each with the path of its trace's directory."""
+def problems_of(traces_directory: Path, trace_ids: Iterable[str]) -> list[str]:
+    """Return the faults of all files of some traces, each with the path of its directory."""
     checksums = Checksums()
-    traces = [database.traces_directory / trace_id for trace_id in database.trace_ids()]
+    traces = [traces_directory / trace_id for trace_id in trace_ids]
     return [f"{trace}: {problem}" for trace in traces for problem in checksums.problems(trace)]
 
 

@@ -134,15 +134,15 @@ class Database(TraceStore):
         return found if set(self.trace_ids()).issuperset(found) else None
 
     def _ingest_file(self, identified: IdentifiedFile, say: Callable[[str], None]) -> IngestReport:
-        file, trace_id = identified.file, identified.trace_id
+        file, trace_id, directory = identified.file, identified.trace_id, self.traces_directory
         with self._advised():
             added = self._add(identified, progress=lambda table: say(f"{file.name}: {table}"))
             try:
-                if added is not None and (other := same_events(self, identified)):
+                if added is not None and (other := same_events(self, directory, identified)):
                     self._withdraw(trace_id)
                     added, trace_id = None, other
                 if changed := added is None and bool(file.labels or file.is_named):
-                    restate(self.traces_directory / trace_id, file)
+                    restate(directory / trace_id, file)
                 self._write_views(needed=added is not None)
             except BaseException:  # a failed or interrupted ingest leaves nothing
                 if added is not None:

@@ -5,19 +5,16 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import duckdb
 
 from tbd_trace.errors import StoreError
 from tbd_trace.model.canonical_tables import CATALOGUE, canonical_tables
 from tbd_trace.sqltext import parquet_relation
+from tbd_trace.store.base import TraceStore
 from tbd_trace.store.identified_file import IdentifiedFile
 from tbd_trace.store.read_errors import reading
 from tbd_trace.store.tables import table_files
-
-if TYPE_CHECKING:
-    from tbd_trace.store.database import Database
 
 # Of two processes that ingest equal events at the same time, only the later one finds the other.
 _CANDIDATES = """
@@ -44,7 +41,9 @@ _DIFFERENCE = """
     LIMIT 1"""
 
 
-def same_events(store: Database, identified: IdentifiedFile) -> str | None:
+def same_events(
+    store: TraceStore, traces_directory: Path, identified: IdentifiedFile
+) -> str | None:
     """Return an older trace with the same rows in all tables, None if there is none.
 
     Indexes of another tool in an export, and compression, change the bytes of a file and so its
@@ -53,13 +52,14 @@ def same_events(store: Database, identified: IdentifiedFile) -> str | None:
 
     Args:
         store: has the trace of the file.
+        traces_directory: has a directory per trace of the store.
     """
     if identified.file.salt or identified.file.job:
         return None
     trace_id = identified.trace_id
     # A large table differs most likely, and many runs of one program can be alike in others.
-    tables = _largest_first(store.traces_directory / trace_id)
-    alike = list(_of_same_size(store, trace_id, tables[0]))
+    tables = _largest_first(traces_directory / trace_id)
+    alike = list(_of_same_size(store, traces_directory, trace_id, tables[0]))
     if not alike:
         return None
     try:
@@ -74,11 +74,13 @@ def same_events(store: Database, identified: IdentifiedFile) -> str | None:
         return None
 
 
-def _of_same_size(store: Database, trace_id: str, largest: str) -> Iterable[str]:
+def _of_same_size(
+    store: TraceStore, traces_directory: Path, trace_id: str, largest: str
+) -> Iterable[str]:
     # By the largest table, so that few of many traces are opened.
-    size = _size(store.traces_directory / trace_id, largest)
+    size = _size(traces_directory / trace_id, largest)
     for other in store.trace_ids():
-        difference = abs(_size(store.traces_directory / other, largest) - size)
+        difference = abs(_size(traces_directory / other, largest) - size)
         if other != trace_id and difference <= size // _TOLERANCE:
             yield other
 
@@ -98,7 +100,7 @@ def _size(directory: Path, table: str) -> int:
 
 def _are_equal(
     connection: duckdb.DuckDBPyConnection,
-    store: Database,
+    store: TraceStore,
     tables: Sequence[str],
     old: str,
     new: str,

@@ -115,7 +115,7 @@ def test_traces_of_older_versions_have_none(database: Database) -> None:
     names = {f.name for f in files(database) if f.parent == listed.parent}
     assert json.loads(listed.read_text()).keys() == names
     listed.unlink()
-    assert problems_of(database) == []
+    assert problems_of(database.traces_directory, database.trace_ids()) == []
     assert tbd_trace.open(db=database.path).query("kernel_summary").height
 
 
@@ -129,7 +129,7 @@ def test_a_table_that_an_older_version_did_not_write_is_empty(database: Database
     traces = tbd_trace.open(db=database.path)
     assert traces.sql("SELECT count(*) AS rows FROM event_wait")["rows"].to_list() == [0]
     assert traces.query("kernel_summary").height
-    assert problems_of(database) == []
+    assert problems_of(database.traces_directory, database.trace_ids()) == []
     # Also for other programs, which read the views.
     database.path.unlink()
     write_views(database)

@@ -69,7 +69,8 @@ def test_a_directory_is_searched_and_its_labels_are_used(directory: Path, tmp_pa
     assert (found["model"], found["batch_size"], found["precision"]) == ("resnet50", 128, "fp16")
     assert found["throughput"] == pytest.approx(128 * rate)
     assert found["capture"] == "my run"
-    assert problems_of(Database(db)) == []
+    database = Database(db)
+    assert problems_of(database.traces_directory, database.trace_ids()) == []
     assert run("query", "throughput", "my run", "--db", db).exit_code == 0
 
 

@@ -85,7 +85,8 @@ def identify(path: Path) -> Source:
             return source
     from tbd_trace.sources.unknown import what_it_is  # noqa: PLC0415 - known files need none
 
-    raise InputError(f"{path}: {what_it_is(path, head)}")
+    accepted = [tool.accepts for tool in (*tools().values(), *plugins().values())]
+    raise InputError(f"{path}: {what_it_is(path, head, accepted)}")
 
 
 def tool_of(path: Path, head: bytes) -> Tool | None:

@@ -6,7 +6,7 @@ import bz2
 import lzma
 import re
 import zlib
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 
 from tbd_trace.sqlite_io import SqliteFile
@@ -70,39 +70,38 @@ _TEXTS: tuple[tuple[re.Pattern[str], str], ...] = (
 )
 
 
-def what_it_is(path: Path, head: bytes) -> str:
+def what_it_is(path: Path, head: bytes, accepted: Sequence[str]) -> str:
     """Return the problem and the action of an error message about an unsupported file.
 
     Args:
         head: its first bytes, at least one.
+        accepted: what each tool's reader accepts, for the action.
 
     Raises:
         InputError: the file is a damaged SQLite file.
     """
     if SqliteFile.has_magic(head):
-        return _sqlite(path)
+        return _sqlite(path, accepted)
     if not head[:_SQLITE_MAGIC_BYTES].strip(b"\x00"):
         return _zeros(head)
     for magic, (program, unpack) in _PACKED.items():
         if head.startswith(magic):
             return _packed(program, unpack, head)
-    return _content(path, head) or f"unsupported file format; {_expected()}"
+    return _content(path, head) or f"unsupported file format; {_expected(accepted)}"
 
 
-def _expected() -> str:
-    from tbd_trace.sources.registry import plugins, tools  # noqa: PLC0415 - it imports this module
-
-    *others, last = [tool.accepts for tool in (*tools().values(), *plugins().values())]
+def _expected(accepted: Sequence[str]) -> str:
+    *others, last = accepted
     return f"expected {', '.join(others)} or {last}"
 
 
-def _sqlite(path: Path) -> str:
+def _sqlite(path: Path, accepted: Sequence[str]) -> str:
     with SqliteFile(path) as file:  # raises InputError for a damaged file
         tables = sorted(file.tables)
-    return _database(tables)
+    return _database(tables, accepted)
 
 
-def _database(tables: Collection[str]) -> str:
+def _database(tables: Collection[str], accepted: Sequence[str]) -> str:
     if not tables:
         return (
             "incomplete export: a SQLite database without tables; export the report again, "
@@ -126,7 +125,7 @@ def _database(tables: Collection[str]) -> str:
             "a DLProf database, which contains only aggregates; ingest the profile that DLProf "
             "wrote beside it (nsys_profile.sqlite, .qdrep or .nsys-rep)"
         )
-    return f"a SQLite database but not a known profile (tables: {shown}); {_expected()}"
+    return f"a SQLite database but not a known profile (tables: {shown}); {_expected(accepted)}"
 
 
 def _zeros(head: bytes) -> str:

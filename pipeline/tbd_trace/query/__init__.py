@@ -15,9 +15,10 @@ if TYPE_CHECKING:
     from tbd_trace.query.divided import execute, execute_batches
     from tbd_trace.query.early import derive_at_ingest
     from tbd_trace.query.execution import execute_on_file, script
+    from tbd_trace.query.pages import sql_batches
     from tbd_trace.query.relation_cache import RelationCache
     from tbd_trace.query.result import Result
-    from tbd_trace.query.statements import execute_reading, sql, sql_batches
+    from tbd_trace.query.statements import execute_reading, sql
 
 __all__ = [
     "Catalogue",
@@ -54,7 +55,7 @@ _MODULES = {
     "prepare": "connection",
     "script": "execution",
     "sql": "statements",
-    "sql_batches": "statements",
+    "sql_batches": "pages",
 }
 
 

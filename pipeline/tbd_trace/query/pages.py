@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections import deque
-from collections.abc import Generator, Iterable
+from collections.abc import Generator, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
@@ -13,13 +13,21 @@ import duckdb
 from tbd_trace.query.connection import LARGE_ROWS, is_shipped
 from tbd_trace.query.header import Query
 from tbd_trace.query.relation_cache import RelationCache
-from tbd_trace.query.statements import FIRST_ROW, LAST_ROW, fetch_rows, last_relation
+from tbd_trace.query.statements import (
+    FIRST_ROW,
+    LAST_ROW,
+    connected_for_sql,
+    fetch_rows,
+    last_relation,
+)
 from tbd_trace.runtime.result_frames import frames
 from tbd_trace.runtime.sigint import interruptible
 from tbd_trace.sqltext import set_variable
 
 if TYPE_CHECKING:
     import polars as pl
+
+    from tbd_trace.store.base import TraceStore
 
 PAGE_ROWS = 200_000  # 0.2 GB of nvtx_kernels, whose rows are the longest
 _PREFETCHED = 2  # batches that are computed before the first is written
@@ -35,6 +43,14 @@ def query_batches(
         yield from _pages(connection, query, cache)
     else:
         yield from batches(connection, query.sql, cache)
+
+
+def sql_batches(
+    database: TraceStore, statement: str, trace_ids: Sequence[str] | None = None
+) -> Generator[pl.DataFrame]:
+    """Run one reading SQL statement, and yield its rows in batches; errors as in ``sql``."""
+    with connected_for_sql(database, statement, trace_ids) as (connection, cache):
+        yield from batches(connection, statement, cache)
 
 
 def batches(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import re
 import warnings
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import duckdb
@@ -48,24 +48,15 @@ def sql(
         StoreError: a trace is damaged, or was removed while it was read.
         UsageError: the statement is invalid, or would write.
     """
-    with _connected_for_sql(database, statement, trace_ids) as (connection, _):
+    with connected_for_sql(database, statement, trace_ids) as (connection, _):
         return fetch_rows(connection, statement)
 
 
-def sql_batches(
-    database: TraceStore, statement: str, trace_ids: Sequence[str] | None = None
-) -> Generator[pl.DataFrame]:
-    """Run one reading SQL statement, and yield its rows in batches; errors as in :func:`sql`."""
-    from tbd_trace.query.pages import batches  # noqa: PLC0415 - it imports this module
-
-    with _connected_for_sql(database, statement, trace_ids) as (connection, cache):
-        yield from batches(connection, statement, cache)
-
-
 @contextlib.contextmanager
-def _connected_for_sql(
+def connected_for_sql(
     database: TraceStore, statement: str, trace_ids: Sequence[str] | None
 ) -> Iterator[Connected]:
+    """Connect to traces with the relations that a statement names; errors as in :func:`sql`."""
     tables = tables_of_text(statement)
     with connected(database, trace_ids, own_sql("SQL"), tables) as (connection, cache):
         for note in resolve_old_names(names_used(statement)).notes:

@@ -24,8 +24,8 @@ from tbd_trace.cli.main import app
 from tbd_trace.cli.mcp import Tools
 from tbd_trace.query import connection as query_connection
 from tbd_trace.query import execution, pages, relation_cache, relation_slices
+from tbd_trace.query.pages import sql_batches
 from tbd_trace.query.relation_cache import RelationCache
-from tbd_trace.query.statements import sql_batches
 from tbd_trace.runtime import duckdb_connection, worker_pool, worker_process
 from tbd_trace.runtime.duckdb_connection import release, scratch_connection
 from tbd_trace.runtime.worker_process import Worker, WorkerFailed

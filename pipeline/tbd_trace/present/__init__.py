@@ -5,13 +5,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from enum import StrEnum
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tbd_trace.errors import TbdTraceError, UsageError
+from tbd_trace.present.terminal import Style, printable
 from tbd_trace.runtime.atomic_write import atomic_write
 
 if TYPE_CHECKING:
@@ -50,26 +50,6 @@ _EXTENSIONS = {
     ".parquet": Format.PARQUET,
     ".md": Format.MARKDOWN,
 }
-
-
-@dataclass(frozen=True, slots=True)
-class Style:
-    """Layout of a table."""
-
-    width: int | None = None  # width in terminal cells; None does not shorten anything
-    colour: bool = False  # use escape sequences for colour
-    records: bool = False  # one line per field, as is always done for a single row
-    plain: bool = False  # one line per row without rules, as for a pipe
-
-
-def printable(text: str) -> str:
-    """Escape control characters of a text."""
-    # Names and messages of a trace are untrusted: escape sequences could control the terminal.
-    if text.isprintable():
-        return text
-    return "".join(
-        char if char.isprintable() else char.encode("unicode_escape").decode() for char in text
-    )
 
 
 def format_of(path: Path) -> Format:

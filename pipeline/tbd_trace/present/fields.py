@@ -7,9 +7,9 @@ from itertools import zip_longest
 
 import polars as pl
 
-from tbd_trace.present import Style
 from tbd_trace.present.layout import GAP, LEAST_TEXT_WIDTH, is_name, padded, side_by_side
 from tbd_trace.present.names import label_of, shortened
+from tbd_trace.present.terminal import Style
 from tbd_trace.present.values import NULL, Column, widest, width_of, with_unit
 
 _LEAST_ROOM = 20  # cells of a value, even on a narrower terminal

@@ -17,11 +17,11 @@ from matplotlib.layout_engine import TightLayoutEngine
 from matplotlib.text import Text
 
 from tbd_trace.errors import UsageError
-from tbd_trace.present import printable
 from tbd_trace.present.artists import HORIZONTAL, draw
 from tbd_trace.present.panels import Panels, arrange
 from tbd_trace.present.secondary import draw_secondary
 from tbd_trace.present.series import Axis, Units, place_axis, series_of, value_axis, words
+from tbd_trace.present.terminal import printable
 
 if TYPE_CHECKING:
     from tbd_trace.query import Plot

@@ -10,9 +10,9 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from tbd_trace.present import Style
 from tbd_trace.present.layout import Measure, aligned
 from tbd_trace.present.names import shortened
+from tbd_trace.present.terminal import Style
 from tbd_trace.present.values import Column
 
 _HEADER_WIDTH = 7  # headers are not broken into shorter lines, even over narrow numbers

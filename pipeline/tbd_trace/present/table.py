@@ -7,7 +7,6 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import polars as pl
 
-from tbd_trace.present import Style
 from tbd_trace.present.fields import common_values, records
 from tbd_trace.present.layout import (
     Measure,
@@ -21,6 +20,7 @@ from tbd_trace.present.layout import (
     total,
 )
 from tbd_trace.present.scaling import in_fitting_units
+from tbd_trace.present.terminal import Style
 from tbd_trace.present.values import Column, columns, whole_columns
 
 _LEAST_WIDTH = 80  # narrower terminals get one line per field instead of fewer columns

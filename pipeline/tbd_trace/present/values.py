@@ -13,7 +13,7 @@ from typing import Any
 import polars as pl
 from rich.cells import cell_len
 
-from tbd_trace.present import printable
+from tbd_trace.present.terminal import printable
 
 NULL = "\N{EN DASH}"
 """Text of NULL in tables."""

@@ -6,7 +6,6 @@ import re
 from array import array
 from collections.abc import Callable, Iterable
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from tbd_trace.why.changes import Change, factors
 from tbd_trace.why.copies import CHECKPOINT
@@ -20,41 +19,41 @@ from tbd_trace.why.effects_on_communication import (
 )
 from tbd_trace.why.overlap import is_compute
 from tbd_trace.why.program import Program
+from tbd_trace.why.program_facts import ProgramFacts
 from tbd_trace.why.replay import Durations
-
-if TYPE_CHECKING:
-    from tbd_trace.why.whatif import Simulator
 
 _SHORTEST_RUN = 8  # kernels of an update that is not fused
 _LONGEST_BREAK = 12  # other kernels inside a run
 
-Effect = Callable[["Simulator", Change, str, Durations], Durations]
+Effect = Callable[[ProgramFacts, Change, str, Durations], Durations]
 
 
 def _integers(values: Iterable[int]) -> array[int]:
     return array("q", values)
 
 
-def _input(sim: Simulator, change: Change, case: str, durations: Durations) -> Durations:
+def _input(facts: ProgramFacts, change: Change, case: str, durations: Durations) -> Durations:
     # More workers shorten the wait if the loader follows, see _loader_ns.
     pause = int(factors("input", "best", "pause_ns")["input"])
-    waits = sim.program.input_waits
-    measured = sim.program.calls.think
+    waits = facts.program.input_waits
+    measured = facts.program.calls.think
     pauses = {call: measured[call] - max(wait.ns - pause, 0) for call, wait in waits.items()}
     return replace(_paused(durations, pauses), arrivals={})
 
 
-def _host_stalls(sim: Simulator, _change: Change, case: str, durations: Durations) -> Durations:
+def _host_stalls(
+    facts: ProgramFacts, _change: Change, case: str, durations: Durations
+) -> Durations:
     # The wait for input inside a pause stays.
-    waits, think = sim.program.input_waits, sim.program.calls.think
+    waits, think = facts.program.input_waits, facts.program.calls.think
     pauses = {
         call: usual + durations.think[call] - (think[call] - waits[call].ns)
         if call in waits
         else usual
-        for call, usual in sim.stalls.items()
+        for call, usual in facts.stalls.items()
     }
     # Checkpoints are saved in a stall.
-    causes = sim.program.ops.cause
+    causes = facts.program.ops.cause
     saved = _scaled(durations, lambda op: 0.0 if causes[op] == CHECKPOINT else 1.0)
     return _paused(saved, pauses)
 
@@ -68,10 +67,10 @@ def _paused(durations: Durations, pauses: dict[int, int]) -> Durations:
     return replace(durations, think=think)
 
 
-def _graph(sim: Simulator, change: Change, case: str, durations: Durations) -> Durations:
+def _graph(facts: ProgramFacts, change: Change, case: str, durations: Durations) -> Durations:
     call_ns = int(factors("graph", "best", "call_ns")["host"])
     pause_ns = int(factors("graph", "best", "pause_ns")["host"])
-    waits = sim.program.input_waits
+    waits = facts.program.input_waits
     return replace(
         durations,
         think=_integers(
@@ -82,14 +81,14 @@ def _graph(sim: Simulator, change: Change, case: str, durations: Durations) -> D
     )
 
 
-def _no_sync(sim: Simulator, _change: Change, case: str, durations: Durations) -> Durations:
-    kinds = sim.program.calls.kind
+def _no_sync(facts: ProgramFacts, _change: Change, case: str, durations: Durations) -> Durations:
+    kinds = facts.program.calls.kind
     free = frozenset(call for call, kind in enumerate(kinds) if kind == "sync")
     return replace(durations, is_free=durations.is_free | free)
 
 
-def _no_alloc(sim: Simulator, _change: Change, case: str, durations: Durations) -> Durations:
-    kinds = sim.program.calls.kind
+def _no_alloc(facts: ProgramFacts, _change: Change, case: str, durations: Durations) -> Durations:
+    kinds = facts.program.calls.kind
     call = _integers(0 if k == "alloc" else ns for k, ns in zip(kinds, durations.call, strict=True))
     free = frozenset(call for call, kind in enumerate(kinds) if kind == "alloc")
     return replace(durations, call=call, is_free=durations.is_free | free)
@@ -103,16 +102,16 @@ def _scaled(durations: Durations, factor: Callable[[int], float]) -> Durations:
     return durations if op_ns == durations.op else replace(durations, op=op_ns)
 
 
-def _copies(sim: Simulator, _change: Change, case: str, durations: Durations) -> Durations:
-    ops = sim.program.ops
+def _copies(facts: ProgramFacts, _change: Change, case: str, durations: Durations) -> Durations:
+    ops = facts.program.ops
     batches = {
         op for op, kind in enumerate(ops.kind) if kind == "memcpy" and ops.cause[op] != CHECKPOINT
     }
     return _scaled(durations, lambda op: 0.0 if op in batches else 1.0)
 
 
-def _pinned(sim: Simulator, _change: Change, case: str, durations: Durations) -> Durations:
-    ops = sim.program.ops
+def _pinned(facts: ProgramFacts, _change: Change, case: str, durations: Durations) -> Durations:
+    ops = facts.program.ops
     rate = factors("pinned", "likely", "bytes_per_ns")["pageable"]
     op_ns = _integers(
         min(ns, round(size / rate)) if pageable else ns
@@ -121,8 +120,8 @@ def _pinned(sim: Simulator, _change: Change, case: str, durations: Durations) ->
     return replace(durations, op=op_ns)
 
 
-def _amp(sim: Simulator, _change: Change, case: str, durations: Durations) -> Durations:
-    ops = sim.program.ops
+def _amp(facts: ProgramFacts, _change: Change, case: str, durations: Durations) -> Durations:
+    ops = facts.program.ops
     # Where no matrix work is left to speed up, memory-bound kernels are in FP16 or BF16, too.
     if not any(precision in ("tf32", "fp32") for precision in set(ops.precision)):
         return durations
@@ -136,20 +135,20 @@ def _amp(sim: Simulator, _change: Change, case: str, durations: Durations) -> Du
 
     scaled = _scaled(durations, factor)
     if "host" not in by_kind:
-        return _with_shorter_waits(sim, durations, scaled)
+        return _with_shorter_waits(facts, durations, scaled)
     # Autocast adds casts to launch.
-    waits, times = sim.program.input_waits, by_kind["host"]
+    waits, times = facts.program.input_waits, by_kind["host"]
     think = _integers(
-        ns if call in waits or call in sim.stalls else round(ns * times)
+        ns if call in waits or call in facts.stalls else round(ns * times)
         for call, ns in enumerate(scaled.think)
     )
     return replace(scaled, think=think, call=_integers(round(ns * times) for ns in scaled.call))
 
 
-def _with_shorter_waits(sim: Simulator, before: Durations, after: Durations) -> Durations:
+def _with_shorter_waits(facts: ProgramFacts, before: Durations, after: Durations) -> Durations:
     # A change of all ranks shortens the kernels of slower ranks, too: waits for them shrink alike.
-    waits = rank_wait_ns(sim)
-    kernels = [op for op, cause in enumerate(sim.program.ops.cause) if is_compute(cause)]
+    waits = rank_wait_ns(facts)
+    kernels = [op for op, cause in enumerate(facts.program.ops.cause) if is_compute(cause)]
     total = sum(before.op[op] for op in kernels)
     if not waits or not total:
         return after
@@ -160,8 +159,8 @@ def _with_shorter_waits(sim: Simulator, before: Durations, after: Durations) -> 
     return replace(after, op=op_ns)
 
 
-def _compile(sim: Simulator, _change: Change, case: str, durations: Durations) -> Durations:
-    causes, by_cause = sim.program.ops.cause, factors("compile", case, "duration")
+def _compile(facts: ProgramFacts, _change: Change, case: str, durations: Durations) -> Durations:
+    causes, by_cause = facts.program.ops.cause, factors("compile", case, "duration")
     return _scaled(durations, lambda op: by_cause.get(causes[op], 1.0))
 
 
@@ -181,52 +180,56 @@ def updates(program: Program) -> list[int]:
     return found
 
 
-def _fused_optimizer(sim: Simulator, _change: Change, case: str, durations: Durations) -> Durations:
-    fused = updates(sim.program)
+def _fused_optimizer(
+    facts: ProgramFacts, _change: Change, case: str, durations: Durations
+) -> Durations:
+    fused = updates(facts.program)
     times = factors("fused_optimizer", "likely", "duration")["update"]
     left = round(1 / factors("fused_optimizer", "likely", "launches")["update"])
     inside = set(fused)
     think, call_ns = durations.think[:], durations.call[:]
     for number, op in enumerate(fused):
-        call = sim.program.ops.call[op]
+        call = facts.program.ops.call[op]
         if number % left and call >= 0:
             think[call], call_ns[call] = 0, 0
     scaled = _scaled(durations, lambda op: times if op in inside else 1.0)
     return replace(scaled, think=think, call=call_ns)
 
 
-def _channels_last(sim: Simulator, _change: Change, case: str, durations: Durations) -> Durations:
-    causes = sim.program.ops.cause
+def _channels_last(
+    facts: ProgramFacts, _change: Change, case: str, durations: Durations
+) -> Durations:
+    causes = facts.program.ops.cause
     return _scaled(durations, lambda op: 0.0 if causes[op] == "gpu_layout" else 1.0)
 
 
-def matching(sim: Simulator, pattern: str) -> set[int]:
+def matching(facts: ProgramFacts, pattern: str) -> set[int]:
     """Return the kernels whose name a regular expression matches."""
-    ops = sim.program.ops
+    ops = facts.program.ops
     names = {name for name in set(ops.name) if re.search(pattern, name)}
     return {op for op, name in enumerate(ops.name) if name in names and ops.kind[op] == "kernel"}
 
 
-def _drop(sim: Simulator, change: Change, case: str, durations: Durations) -> Durations:
-    dropped = matching(sim, change.pattern)
+def _drop(facts: ProgramFacts, change: Change, case: str, durations: Durations) -> Durations:
+    dropped = matching(facts, change.pattern)
     call_ns = durations.call[:]
     for op in dropped:
-        if (call := sim.program.ops.call[op]) >= 0:
+        if (call := facts.program.ops.call[op]) >= 0:
             call_ns[call] = 0
     return replace(_scaled(durations, lambda op: 0.0 if op in dropped else 1.0), call=call_ns)
 
 
-def _scale(sim: Simulator, change: Change, case: str, durations: Durations) -> Durations:
-    scaled = matching(sim, change.pattern)
+def _scale(facts: ProgramFacts, change: Change, case: str, durations: Durations) -> Durations:
+    scaled = matching(facts, change.pattern)
     factor = change.factor
     return _scaled(durations, lambda op: factor if op in scaled else 1.0)
 
 
-def _gpu(sim: Simulator, change: Change, case: str, durations: Durations) -> Durations:
+def _gpu(facts: ProgramFacts, change: Change, case: str, durations: Durations) -> Durations:
     # Yu et al., Habitat (USENIX ATC 2021): wave scaling, with gamma 0 for matrix work, else 1.
-    now, other = sim.gpus(change.pattern)
+    now, other = facts.gpus(change.pattern)
     compute, memory = now.compute / other.compute, now.bandwidth / other.bandwidth
-    causes, kinds = sim.program.ops.cause, sim.program.ops.kind
+    causes, kinds = facts.program.ops.cause, facts.program.ops.kind
 
     def factor(op: int) -> float:
         if kinds[op] != "kernel" or causes[op] == "communication":

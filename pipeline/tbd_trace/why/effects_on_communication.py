@@ -5,29 +5,26 @@ from __future__ import annotations
 from array import array
 from dataclasses import replace
 from statistics import median
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from tbd_trace.why.changes import Change, factors
 from tbd_trace.why.events import integers
 from tbd_trace.why.overlap import is_communication
+from tbd_trace.why.program_facts import ProgramFacts
 from tbd_trace.why.replay import Durations
-
-if TYPE_CHECKING:
-    from tbd_trace.why.whatif import Simulator
 
 
 def comm(
-    sim: Simulator, change: Change, case: str, durations: Durations, *, is_full: bool = False
+    facts: ProgramFacts, change: Change, case: str, durations: Durations, *, is_full: bool = False
 ) -> Durations:
     """Return durations with other rates of communication; waits for other ranks remain.
 
     Args:
         is_full: only collectives whose values are not known to have 2 bytes or fewer.
     """
-    causes, waits = sim.program.ops.cause, rank_wait_ns(sim)
-    precisions = sim.program.ops.precision
+    causes, waits = facts.program.ops.cause, rank_wait_ns(facts)
+    precisions = facts.program.ops.precision
     op_ns = array(
         "q",
         (
@@ -42,12 +39,12 @@ def comm(
     if op_ns == durations.op:
         return durations
     faster = replace(durations, op=op_ns)
-    return _with_shorter_overlap(sim, change.factor, faster)
+    return _with_shorter_overlap(facts, change.factor, faster)
 
 
-def overlap_comm(sim: Simulator, change: Change, case: str, durations: Durations) -> Durations:
+def overlap_comm(facts: ProgramFacts, change: Change, case: str, durations: Durations) -> Durations:
     """Return durations in which all but the last collective run beside the backward pass."""
-    found = sim.communication
+    found = facts.communication
     if found is None or found.hidden_ns >= found.total_ns:
         return durations
     # Kernels of the backward pass take longer beside communication.
@@ -56,12 +53,12 @@ def overlap_comm(sim: Simulator, change: Change, case: str, durations: Durations
     hidden = min(found.total_ns * (1 - 1 / max(found.kernels, 1)), room)
     left = found.total_ns - hidden / slowdown
     factor = min(left / (found.total_ns - found.hidden_ns), 1.0)
-    return comm(sim, replace(change, factor=factor), case, durations)
+    return comm(facts, replace(change, factor=factor), case, durations)
 
 
-def bucket(sim: Simulator, _change: Change, case: str, durations: Durations) -> Durations:
+def bucket(facts: ProgramFacts, _change: Change, case: str, durations: Durations) -> Durations:
     """Return durations with fewer collectives of the same bytes in all; large ones stay."""
-    program, waits = sim.program, rank_wait_ns(sim)
+    program, waits = facts.program, rank_wait_ns(facts)
     large = factors("bucket", "likely", "bytes")["collective"]
     small = {
         op
@@ -85,32 +82,32 @@ def bucket(sim: Simulator, _change: Change, case: str, durations: Durations) -> 
     return replace(durations, op=op_ns)
 
 
-def _with_shorter_overlap(sim: Simulator, factor: float, durations: Durations) -> Durations:
+def _with_shorter_overlap(facts: ProgramFacts, factor: float, durations: Durations) -> Durations:
     # Kernels beside communication take longer; less communication shortens them.
-    cost = sim.program.overlap_cost
+    cost = facts.program.overlap_cost
     if cost is None or factor >= 1:
         return durations
-    under = sim.under_communication_ns * (1 - factor) * (1 - 1 / cost.slowdown)
-    measured = np.asarray(sim.program.ops.end) - np.asarray(sim.program.ops.start)
+    under = facts.under_communication_ns * (1 - factor) * (1 - 1 / cost.slowdown)
+    measured = np.asarray(facts.program.ops.end) - np.asarray(facts.program.ops.start)
     part = 1 - under / np.maximum(measured, 1)
     return replace(durations, op=integers(np.rint(np.asarray(durations.op) * part)))
 
 
-def straggler(sim: Simulator, _change: Change, case: str, durations: Durations) -> Durations:
+def straggler(facts: ProgramFacts, _change: Change, case: str, durations: Durations) -> Durations:
     """Return durations without waits for other ranks."""
-    waits = rank_wait_ns(sim)
+    waits = rank_wait_ns(facts)
     if case == "worst" or not waits:
         return durations
     op_ns = array("q", (max(ns - waits.get(op, 0), 0) for op, ns in enumerate(durations.op)))
     return replace(durations, op=op_ns)
 
 
-def rank_wait_ns(sim: Simulator) -> dict[int, int]:
+def rank_wait_ns(facts: ProgramFacts) -> dict[int, int]:
     """Return the time in which a collective waits for other ranks, by operation."""
-    return {op: wait_ns for op, (wait_ns, _) in sim.program.rank_waits.items()}
+    return {op: wait_ns for op, (wait_ns, _) in facts.program.rank_waits.items()}
 
 
-def compress(sim: Simulator, change: Change, case: str, durations: Durations) -> Durations:
+def compress(facts: ProgramFacts, change: Change, case: str, durations: Durations) -> Durations:
     """Return durations with gradients of half the bytes, where they have 4 bytes a value."""
     factor = factors("compress", case, "duration")["communication"]
-    return comm(sim, replace(change, factor=factor), case, durations, is_full=True)
+    return comm(facts, replace(change, factor=factor), case, durations, is_full=True)

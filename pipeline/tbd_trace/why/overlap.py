@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from statistics import median
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -12,7 +11,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from tbd_trace.why.events import Ops
-    from tbd_trace.why.program import Program
 
 
 class OverlapCost(NamedTuple):
@@ -31,39 +29,6 @@ class OverlapCost(NamedTuple):
             f"{self.cost_ns / 1e6:.3g} ms a step (from {self.places} places of the step that run "
             f"with and without communication, {self.matched_pct:.0f} % of the overlapped time)"
         )
-
-
-class Communication(NamedTuple):
-    """Communication of a device in a mean step."""
-
-    total_ns: float  # sum of the kernels
-    hidden_ns: float  # part of it beside compute kernels
-    compute_ns: float  # sum of the compute kernels, without the optimizer
-    kernels: float
-    median_ns: float  # of a kernel
-
-
-def communication(program: Program) -> Communication | None:
-    """Return the communication of the steps of a program, None if there is none."""
-    ops, device = program.ops, program.device_id
-    own = [op for op in program.measured_ops if ops.device[op] == device]
-    spent = [ops.end[op] - ops.start[op] for op in own if is_communication(ops.cause[op])]
-    if not spent or not program.steps:
-        return None
-    hidden = time_beside(ops, device, is_communication, is_compute)
-    compute = sum(
-        ops.end[op] - ops.start[op]
-        for op in own
-        if is_compute(ops.cause[op]) and ops.cause[op] != "gpu_optimizer"
-    )
-    steps = len(program.steps)
-    return Communication(
-        sum(spent) / steps,
-        float(hidden[own].sum()) / steps,
-        compute / steps,
-        len(spent) / steps,
-        median(spent),
-    )
 
 
 def is_communication(cause: str) -> bool:

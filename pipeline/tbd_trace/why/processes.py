@@ -11,9 +11,10 @@ import duckdb
 from tbd_trace.errors import UsageError
 from tbd_trace.why.judgement import Judgement, judge
 from tbd_trace.why.program import Program
+from tbd_trace.why.program_facts import Gpu
 from tbd_trace.why.program_reader import RELATIONS, load
 from tbd_trace.why.thinning import thinned
-from tbd_trace.why.whatif import Gpu, Simulator
+from tbd_trace.why.whatif import Simulator
 
 INPUTS = (
     *RELATIONS,

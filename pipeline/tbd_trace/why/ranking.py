@@ -9,9 +9,10 @@ from dataclasses import dataclass
 from tbd_trace.errors import CannotAnswerError
 from tbd_trace.why.cause_names import causes_by_name, title
 from tbd_trace.why.changes import ADVICE, Change, parse_change
+from tbd_trace.why.communication import communication
 from tbd_trace.why.copies import offloaded_copies
 from tbd_trace.why.evidence import evidence, is_certain
-from tbd_trace.why.overlap import communication, is_communication
+from tbd_trace.why.overlap import is_communication
 from tbd_trace.why.program import Program
 from tbd_trace.why.whatif import Prediction, Simulator
 

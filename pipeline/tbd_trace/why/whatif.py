@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from statistics import fmean, stdev
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -15,30 +14,12 @@ from tbd_trace.why.changes import CHANGES, Change, factors, parts
 from tbd_trace.why.copies import CHECKPOINT
 from tbd_trace.why.effects import EFFECTS, EXACT, HOST_CHANGES
 from tbd_trace.why.events import integers
-from tbd_trace.why.overlap import (
-    Communication,
-    communication,
-    is_communication,
-    is_compute,
-    time_beside,
-)
 from tbd_trace.why.program import MOSTLY_BUSY, Program
+from tbd_trace.why.program_facts import Gpu, ProgramFacts
 from tbd_trace.why.replay import Durations, Replay, Schedule
 from tbd_trace.why.shares import shares
-from tbd_trace.why.stalls import stalls
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 _LEAST_UNCERTAINTY, _MOST_UNCERTAINTY = 0.02, 0.1
-
-
-@dataclass(frozen=True, slots=True)
-class Gpu:
-    """Rates of a GPU: SMs * clock in Hz, and memory bandwidth in byte/s."""
-
-    compute: float
-    bandwidth: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,16 +36,14 @@ class Prediction:
     ceiling_ns: float
 
 
-class Simulator:
+class Simulator(ProgramFacts):
     """Predictions for one program."""
 
     def __init__(
         self, program: Program, gpus: Callable[[str], tuple[Gpu, Gpu]] | None = None
     ) -> None:
-        self.program = program
+        super().__init__(program, gpus)
         self.replay = Replay(program)
-        self.stalls = stalls(program)
-        self._gpus = gpus
         self._busy_after: dict[tuple[Change, ...], float] = {}  # by changes
 
     @cached_property
@@ -161,17 +140,6 @@ class Simulator:
         """Mean time of a step in which the device works."""
         return self.program.busy_ns
 
-    @cached_property
-    def under_communication_ns(self) -> NDArray[np.int64]:
-        """Time of each operation in which its device also communicates."""
-        program = self.program
-        return time_beside(program.ops, program.device_id, is_compute, is_communication)
-
-    @cached_property
-    def communication(self) -> Communication | None:
-        """Communication of a mean step."""
-        return communication(self.program)
-
     def durations(self, changes: Sequence[Change], case: str = "best") -> Durations:
         """Return the durations of the program after some changes."""
         durations = self.replay.measured
@@ -254,7 +222,3 @@ class Simulator:
     def _step_ns(self, schedule: Schedule) -> list[int]:
         at = schedule.op_start
         return [at[end] - at[begin] for begin, end in self.program.steps]
-
-    def gpus(self, name: str) -> tuple[Gpu, Gpu]:
-        assert self._gpus is not None
-        return self._gpus(name)

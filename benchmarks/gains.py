@@ -23,7 +23,7 @@ from statistics import median
 
 import tbd_trace
 from tbd_trace.errors import CannotAnswerError
-from tbd_trace.why.result import WhatIf
+from tbd_trace.why.predictions import WhatIf
 from tbd_trace.why.screen import ms
 
 _PAIRS = Path(__file__).resolve().with_name("gains.csv")

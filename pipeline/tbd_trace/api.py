@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from tbd_trace.analysis.checks.result import Findings
     from tbd_trace.analysis.diff import Comparison
     from tbd_trace.present.drawn import Drawing
-    from tbd_trace.why.result import WhatIf, Why
+    from tbd_trace.why.predictions import WhatIf
+    from tbd_trace.why.result import Why
 
 DEFAULT_DATABASE = "tbd-trace.duckdb"
 

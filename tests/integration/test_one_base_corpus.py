@@ -52,9 +52,9 @@ def test_answers_are_about_the_same_steps(path: Path) -> None:
         )
         assert (periods["n"], periods["mean_ns"]) == (used, pytest.approx(one.step_ns))
         assert (
-            f"{used} of" in text(found)
-            or f"{used} step" in text(found)
-            or (f"{used} repeat" in text(found))
+            f"{used} of" in text(found.judgements)
+            or f"{used} step" in text(found.judgements)
+            or (f"{used} repeat" in text(found.judgements))
         )
     if one.busy_pct is None:
         return

@@ -102,7 +102,7 @@ def _why(traces: Traces) -> str:
         return f"{printable(str(error))}\n"
     missing = [f"- {sentence}\n" for sentence in found.slowest.not_known[:_ROWS]]
     unknown = f"\nNot known:\n\n{''.join(missing)}" if missing else ""
-    return markdown(found) + unknown
+    return markdown(found.slowest) + unknown
 
 
 def _findings(traces: Traces) -> str:

@@ -106,12 +106,16 @@ def why(
         case WhyFormat.MARKDOWN:
             from tbd_trace.why.screen import markdown
 
-            emit_text(markdown(found, everything=everything), output)
+            emit_text(markdown(found.slowest, everything=everything), output)
         case WhyFormat.TABLE:
             from tbd_trace.why.screen import text
 
             shown = text(
-                found, top, everything=everything, width=_width(), files=[*map(str, traces or [])]
+                found.judgements,
+                top,
+                everything=everything,
+                width=_width(),
+                files=[*map(str, traces or [])],
             )
             emit_text(shown + _listed(findings or {}), output)
     if plot is not None:

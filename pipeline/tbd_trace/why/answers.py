@@ -25,9 +25,9 @@ from tbd_trace.why.changes import Change, parse_change
 from tbd_trace.why.host_only import INPUTS as HOST_INPUTS
 from tbd_trace.why.host_only import host_judgements
 from tbd_trace.why.judgement import FEWEST_STEPS, Judgement
-from tbd_trace.why.predictions import predicted
+from tbd_trace.why.predictions import WhatIf, predicted
 from tbd_trace.why.processes import INPUTS, Process, judgements, programs, simulator
-from tbd_trace.why.result import WhatIf, Why
+from tbd_trace.why.result import Why
 
 # States the needs for messages about missing data.
 _NEEDS = Query("why", Path("why"), "", "Causes of slow training", needs=["kernel", "gpu_op"])

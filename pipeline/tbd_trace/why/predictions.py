@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
 
 from tbd_trace.errors import CannotAnswerError
 from tbd_trace.query.recording import action
@@ -11,7 +13,6 @@ from tbd_trace.why.changes import Change, validated_by
 from tbd_trace.why.effects import HOST_CHANGES, matching
 from tbd_trace.why.evidence import error_sentence, explains
 from tbd_trace.why.overlap import is_communication
-from tbd_trace.why.result import WhatIf
 from tbd_trace.why.shares import shares
 from tbd_trace.why.whatif import Simulator
 
@@ -20,6 +21,30 @@ _NO_PREDICTION = (
     "memory limits, accuracy, other algorithms of a library and work that a new loader adds are "
     "not modelled"
 )
+
+
+@dataclass(frozen=True, slots=True)
+class WhatIf:
+    """Duration of a step after some changes, in ns."""
+
+    change: str
+    trace_id: str
+    pid: int | None
+    now_step_ns: float
+    step_ns: float
+    gain_pct: float
+    best_step_ns: float
+    likely_step_ns: float | None
+    worst_step_ns: float
+    validated_by: str | None
+    evidence: str
+    top_cause: str
+    top_share_pct: float
+    notes: list[str]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the prediction as plain values; unknown ones are None."""
+        return asdict(self)
 
 
 def predicted(sim: Simulator, changes: Sequence[Change], pid: int | None) -> WhatIf:

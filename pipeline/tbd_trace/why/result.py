@@ -1,13 +1,14 @@
-"""Results of ``why`` and ``whatif``, as Python objects, JSON and HTML."""
+"""The result of ``why`` as a Python object, JSON and HTML."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from html import escape
 from typing import TYPE_CHECKING, Any
 
 from tbd_trace.why.judgement import Judgement
+from tbd_trace.why.screen import text
 
 if TYPE_CHECKING:
     import polars as pl
@@ -46,9 +47,7 @@ class Why:
         return f"<Why of {one.trace}: {largest.title} {largest.share_pct:.0f} %{more}>"
 
     def __str__(self) -> str:
-        from tbd_trace.why.screen import text  # noqa: PLC0415 - the screen imports this module
-
-        return text(self)
+        return text(self.judgements)
 
     def _repr_html_(self) -> str:
         return f"<pre>{escape(str(self))}</pre>"
@@ -59,27 +58,3 @@ def of_process(frame: pl.DataFrame, one: Judgement) -> pl.DataFrame:
     import polars as pl  # noqa: PLC0415 - its import takes time
 
     return frame.filter(pl.col("trace_id") == one.trace_id, pl.col("pid").eq_missing(one.pid))
-
-
-@dataclass(frozen=True, slots=True)
-class WhatIf:
-    """Duration of a step after some changes, in ns."""
-
-    change: str
-    trace_id: str
-    pid: int | None
-    now_step_ns: float
-    step_ns: float
-    gain_pct: float
-    best_step_ns: float
-    likely_step_ns: float | None
-    worst_step_ns: float
-    validated_by: str | None
-    evidence: str
-    top_cause: str
-    top_share_pct: float
-    notes: list[str]
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the prediction as plain values; unknown ones are None."""
-        return asdict(self)

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 from tbd_trace.present.markdown import row
 from tbd_trace.why.judgement import Judgement
+from tbd_trace.why.predictions import WhatIf
 from tbd_trace.why.ranking import Cause
-from tbd_trace.why.result import WhatIf, Why
 
 WIDTH = 80
 MOST_WIDTH = 120
@@ -33,7 +33,7 @@ def times(before: float, after: float) -> str:
 
 
 def text(
-    why: Why,
+    judgements: Sequence[Judgement],
     top: int = 3,
     *,
     everything: bool = False,
@@ -43,12 +43,13 @@ def text(
     """Format the judgement of the slowest process, and a line about each other one.
 
     Args:
+        judgements: of all processes, the slowest first.
         top: number of causes; the GPU's kernels are one.
         everything: True lists all causes, kernels by kind.
         width: characters of a line.
         files: the arguments that name the traces, for the commands that show more.
     """
-    one = why.slowest
+    one, *others = judgements
     lines = labelled("", [about(one), heading(one)], width=width, label_width=0)
     lines += ["", "Where a step goes" if one.step_ns else "Where the time goes"]
     lines += _causes(one, top, everything=everything, width=width)
@@ -56,7 +57,7 @@ def text(
     for label, sentence in sentences(one):
         lines += labelled(label, [sentence], width=width)
     lines += labelled("Not known", one.not_known, width=width)
-    lines += _others(why.judgements[1:], width)
+    lines += _others(others, width)
     asked = " ".join(files)
     closer = [f"tbd-trace report {asked}", f"tbd-trace why {asked} --all"] if files else []
     lines += labelled("Look closer", closer, width=width)
@@ -217,9 +218,8 @@ def _others(others: Sequence[Judgement], width: int) -> list[str]:
     )
 
 
-def markdown(why: Why, *, everything: bool = False) -> str:
-    """Format the causes of the slowest process as a Markdown table."""
-    one = why.slowest
+def markdown(one: Judgement, *, everything: bool = False) -> str:
+    """Format the causes of a process as a Markdown table."""
     now = one.judged_step_ns
     lines = [about(one), "", heading(one), "", "| cause | share | likely | evidence | advice |"]
     lines.append("|---|---:|---:|---|---|")

@@ -110,9 +110,9 @@ class Traces:
         >>> why.slowest.causes[0].cause
         'gpu_matmul_no_tensor_core'
         """
-        texts = {key: str(value) for key, value in parameters.items()}
-        from tbd_trace.why import answers  # noqa: PLC0415 - imports NumPy, which takes time
+        from tbd_trace.analysis import why as answers  # noqa: PLC0415 - imports NumPy: takes time
 
+        texts = {key: str(value) for key, value in parameters.items()}
         return answers.why(self.database, self.trace_ids, texts)
 
     def whatif(self, *changes: str) -> WhatIf:
@@ -129,7 +129,7 @@ class Traces:
         >>> found.step_ns <= found.now_step_ns
         True
         """
-        from tbd_trace.why import answers  # noqa: PLC0415 - as above
+        from tbd_trace.analysis import why as answers  # noqa: PLC0415 - as above
 
         return answers.whatif(self.database, self.trace_ids, changes)
 

@@ -1,1 +1,1 @@
-"""Checks, comparisons and reports built on queries."""
+"""Checks, comparisons, reports and the answers of ``why``, built on queries."""

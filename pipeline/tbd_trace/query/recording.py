@@ -1,6 +1,6 @@
-"""How to record what a trace lacks, in the words of the profiler that recorded it.
+"""Texts about missing data, in the words of the profiler that recorded a trace.
 
-``data/recording_actions.csv`` has the actions. Texts about missing data name them in braces, as in
+They name the actions of :mod:`tbd_trace.sources.recording_actions` in braces, as in
 ``needs kernels; {timeline}``, so that no trace hears of the profiler of another vendor.
 """
 
@@ -8,30 +8,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
-from functools import cache
 
-from tbd_trace import resources
+from tbd_trace.sources.recording_actions import action
 
 _NAMED = re.compile(r"\{([a-z_]+)\}")
-_OTHER = "other"  # tool of the actions that name no profiler
-_UNASKED = "nsys"  # speaks where no trace is asked, as in the reference
-
-
-@cache
-def _actions() -> dict[tuple[str, str], str]:
-    rows = resources.data_rows("recording_actions")
-    return {(row["tool"], row["what"]): row["action"] for row in rows}
-
-
-def action(tool: str, what: str) -> str:
-    """Return how to record what a trace lacks.
-
-    Args:
-        tool: profiler of the trace, as in ``trace.tool``; empty without a trace.
-        what: a value of the column ``what`` of recording_actions.csv.
-    """
-    found = _actions().get((tool or _UNASKED, what))
-    return _actions()[_OTHER, what] if found is None else found
 
 
 def in_words_of(text: str, tool: str = "") -> str:

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from tbd_trace.query.recording import action
+from tbd_trace.sources.recording_actions import action
 from tbd_trace.why.copies import offloaded_copies
 from tbd_trace.why.overlap import elapsed_in, is_communication, is_compute
 from tbd_trace.why.program import Program

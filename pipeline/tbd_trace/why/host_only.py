@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import duckdb
 
-from tbd_trace.query.recording import action
+from tbd_trace.sources.recording_actions import action
 from tbd_trace.why.base import Base, counted, load_base, percentile, summarized
 from tbd_trace.why.cause_names import title
 from tbd_trace.why.changes import parts

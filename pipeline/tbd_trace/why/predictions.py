@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from tbd_trace.errors import CannotAnswerError
-from tbd_trace.query.recording import action
+from tbd_trace.sources.recording_actions import action
 from tbd_trace.why.cause_names import title
 from tbd_trace.why.changes import Change, validated_by
 from tbd_trace.why.effects import HOST_CHANGES, matching

@@ -21,7 +21,8 @@ from tbd_trace.model.canonical_tables import canonical_tables
 from tbd_trace.query import Catalogue, prepare
 from tbd_trace.query.advice import how_to_collect
 from tbd_trace.query.catalogue import derived_names
-from tbd_trace.query.recording import action, in_words_of, in_words_of_each
+from tbd_trace.query.recording import in_words_of, in_words_of_each
+from tbd_trace.sources.recording_actions import action
 from tbd_trace.why.processes import INPUTS, judgements
 
 OF_NVIDIA = re.compile(r"\bnsys|\bnvprof|\bncu\b|NVTX|Nsight|NVIDIA|nvidia-smi", re.IGNORECASE)

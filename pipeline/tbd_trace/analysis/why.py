@@ -18,7 +18,7 @@ from tbd_trace.query.execution import checked_values
 from tbd_trace.query.header import Query, Scalar
 from tbd_trace.query.needs import check_derived, check_needs
 from tbd_trace.query.parts import divide
-from tbd_trace.query.recording import action
+from tbd_trace.sources.recording_actions import action
 from tbd_trace.sqltext import set_variable
 from tbd_trace.store.base import TraceStore
 from tbd_trace.why.changes import Change, parse_change

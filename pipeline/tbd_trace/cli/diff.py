@@ -132,16 +132,16 @@ def check(verdict: Verdict, limit_pct: float) -> None:
 def _emit(
     comparison: Comparison, form: Format, output: Path | None, limit: int, *, wide: bool
 ) -> None:
-    from tbd_trace.analysis.diff import formats
+    from tbd_trace.analysis.diff import result
 
     match form:
         case Format.JSON:
-            emit_text(formats.as_json(comparison), output)
+            emit_text(result.as_json(comparison), output)
         case Format.CSV | Format.PARQUET:
-            emit(formats.as_frame(comparison), form, output)
+            emit(result.as_frame(comparison), form, output)
         case _:
             style = style_of(output is None and sys.stdout.isatty(), wide=wide)
-            emit_text(formats.as_text(comparison, form, limit, style), output)
+            emit_text(result.as_text(comparison, form, limit, style), output)
 
 
 def _write_page(comparison: Comparison, path: Path) -> None:

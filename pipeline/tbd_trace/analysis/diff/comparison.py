@@ -7,13 +7,12 @@ sides. A trace compared with itself is on both sides.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from html import escape
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tbd_trace import archive, resources
 from tbd_trace import query as queries
-from tbd_trace.analysis.diff.verdict import Verdict, judge
+from tbd_trace.analysis.diff.result import Comparison, Side
+from tbd_trace.analysis.diff.verdict import judge
 from tbd_trace.errors import CannotAnswerError
 from tbd_trace.query.shared_session import SharedSession
 from tbd_trace.runtime.result_frames import frame
@@ -40,44 +39,6 @@ _SIDE_CONTENT = """
     SELECT s.side, list(coalesce(t.sha256, t.trace_id) ORDER BY 1)
     FROM diff_side s JOIN trace t USING (trace_id) GROUP BY s.side
 """
-
-
-@dataclass(frozen=True, slots=True)
-class Side:
-    """One of the two runs."""
-
-    names: list[str]  # names of its traces without metric runs
-    trace_ids: list[str]  # ids of all its traces
-
-
-@dataclass(frozen=True, slots=True, repr=False)
-class Comparison:
-    """Result of a comparison."""
-
-    a: Side  # the baseline
-    b: Side  # the run that is compared with it
-    queries: Mapping[str, queries.Query]  # the queries of ``queries/diff`` by name
-    # results by query name; without rows if the traces lack the data
-    frames: Mapping[str, pl.DataFrame]
-    verdict: Verdict  # verdict on the iteration time of B
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the verdict and all rows as plain values; unknown ones are None."""
-        from tbd_trace.analysis.diff import formats  # noqa: PLC0415 - imports this module
-
-        return formats.as_dict(self)
-
-    def __repr__(self) -> str:
-        return f"<Comparison: B against A: {self.verdict.word}>"
-
-    def __str__(self) -> str:
-        from tbd_trace.analysis.diff import formats  # noqa: PLC0415 - as above
-        from tbd_trace.present import Format, Style  # noqa: PLC0415 - only for display
-
-        return formats.as_text(self, Format.TABLE, 10, Style(plain=True))
-
-    def _repr_html_(self) -> str:
-        return f"<pre>{escape(str(self))}</pre>"
 
 
 def compare(a: Traces, b: Traces, *, min_change_pct: float = 1.0) -> Comparison:

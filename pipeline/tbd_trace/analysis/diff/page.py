@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tbd_trace.analysis.diff.comparison import Comparison
-from tbd_trace.analysis.diff.formats import Part, changed, parts
+from tbd_trace.analysis.diff.result import Comparison, Part, changed, parts
 from tbd_trace.analysis.diff.verdict import Verdict
 from tbd_trace.analysis.report.drawing import plot_block
 from tbd_trace.analysis.report.page import (

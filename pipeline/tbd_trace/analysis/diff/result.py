@@ -1,20 +1,20 @@
-"""Format a comparison as text, JSON, or one long table."""
+"""The result of a comparison, as text, JSON, or one long table."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from html import escape
+from typing import Any
 
 import polars as pl
 
+from tbd_trace.analysis.diff.verdict import Verdict
 from tbd_trace.present import Format, Style, render
 from tbd_trace.present.values import plain
+from tbd_trace.query import Query
 from tbd_trace.query.needs import named
-
-if TYPE_CHECKING:
-    from tbd_trace.analysis.diff.comparison import Comparison
 
 _COLUMNS = {
     "comparability": ("field", "a", "b", "matters"),
@@ -52,6 +52,39 @@ _UNCHANGED = {
     "layers": "no layer's time changed",
     "kernels": "no kernel changed beyond noise",
 }
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """One of the two runs."""
+
+    names: list[str]  # names of its traces without metric runs
+    trace_ids: list[str]  # ids of all its traces
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Comparison:
+    """Result of a comparison."""
+
+    a: Side  # the baseline
+    b: Side  # the run that is compared with it
+    queries: Mapping[str, Query]  # the queries of ``queries/diff`` by name
+    # results by query name; without rows if the traces lack the data
+    frames: Mapping[str, pl.DataFrame]
+    verdict: Verdict  # verdict on the iteration time of B
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the verdict and all rows as plain values; unknown ones are None."""
+        return as_dict(self)
+
+    def __repr__(self) -> str:
+        return f"<Comparison: B against A: {self.verdict.word}>"
+
+    def __str__(self) -> str:
+        return as_text(self, Format.TABLE, 10, Style(plain=True))
+
+    def _repr_html_(self) -> str:
+        return f"<pre>{escape(str(self))}</pre>"
 
 
 @dataclass(frozen=True, slots=True)

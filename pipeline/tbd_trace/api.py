@@ -15,6 +15,7 @@ from tbd_trace import query as queries
 from tbd_trace.errors import UsageError
 from tbd_trace.query.profile_cache import cache_database, cached
 from tbd_trace.store import Database, TraceStore
+from tbd_trace.store.selection import Selection
 
 if TYPE_CHECKING:
     import polars as pl
@@ -29,14 +30,12 @@ DEFAULT_DATABASE = "tbd-trace.duckdb"
 
 
 @dataclass(frozen=True, slots=True)
-class Traces:
+class Traces(Selection):
     """Traces of a database or an archive, ready for queries.
 
     Used as a context manager, it closes the connections of :meth:`connect` at the end.
     """
 
-    database: TraceStore  # the database or archive with the traces
-    trace_ids: list[str]  # ids of the traces
     _connections: list[duckdb.DuckDBPyConnection] = field(default_factory=list, repr=False)
 
     def __enter__(self) -> Traces:

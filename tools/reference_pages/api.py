@@ -59,7 +59,9 @@ def _callable(name: str, function: Any) -> Iterator[str]:
 def _class(name: str, one: type) -> Iterator[str]:
     yield from _docstring(one)
     if is_dataclass(one):
-        documented = dict(_fields(one))
+        documented = {
+            name: doc for each in one.__mro__ if is_dataclass(each) for name, doc in _fields(each)
+        }
         names = [field.name for field in fields(one) if not field.name.startswith("_")]
         rows = [[f"`{name}`", documented.get(name, "")] for name in names]
         yield from ("", *table(["attribute", "meaning"], rows))

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import polars as pl
 
+from tbd_trace import query as queries
 from tbd_trace.analysis.checks import evaluate
 from tbd_trace.analysis.checks.evaluation import SEVERITIES
+from tbd_trace.analysis.why import why
 from tbd_trace.errors import CannotAnswerError
 from tbd_trace.present import printable
 from tbd_trace.present.markdown import render
+from tbd_trace.store.selection import Selection
 from tbd_trace.why.screen import markdown
-
-if TYPE_CHECKING:
-    from tbd_trace.api import Traces
 
 # Names and numbers of a trace take at least 3 characters per token, so that this is 4,000 tokens.
 MOST_CHARACTERS = 12_000
@@ -59,7 +58,7 @@ _TABLES = (
 _RECORDING = ("name", "tool", "tool_version", "devices", "duration_ns", "kernels", "nvtx_ranges")
 
 
-def summary(traces: Traces) -> str:
+def summary(traces: Selection) -> str:
     """Return one page about traces: verdict, findings, times and their evidence.
 
     Sections that do not fit in 12,000 characters are named at the end. Times are in ns.
@@ -71,7 +70,7 @@ def summary(traces: Traces) -> str:
     if not traces.trace_ids:
         raise CannotAnswerError("summary: there are no traces; ingest one first")
     parts: list[tuple[str, Callable[[], str]]] = [
-        ("Recording", lambda: _table(traces.query("trace_info"), _RECORDING)),
+        ("Recording", lambda: _table(_result(traces, "trace_info").frame, _RECORDING)),
         ("Why it is slow", lambda: _why(traces)),
         ("Findings", lambda: _findings(traces)),
         *((each.title, _asked(traces, each)) for each in _TABLES),
@@ -95,9 +94,13 @@ def _fitting(parts: Sequence[tuple[str, Callable[[], str]]], most: int) -> Itera
         yield f"\nLeft out, as the page has a limit: {', '.join(left_out)}.\n"
 
 
-def _why(traces: Traces) -> str:
+def _result(traces: Selection, name: str) -> queries.Result:
+    return queries.execute(traces.database, queries.Catalogue().get(name), traces.trace_ids)
+
+
+def _why(traces: Selection) -> str:
     try:
-        found = traces.why()
+        found = why(traces.database, traces.trace_ids)
     except CannotAnswerError as error:
         return f"{printable(str(error))}\n"
     missing = [f"- {sentence}\n" for sentence in found.slowest.not_known[:_ROWS]]
@@ -105,7 +108,7 @@ def _why(traces: Traces) -> str:
     return markdown(found.slowest) + unknown
 
 
-def _findings(traces: Traces) -> str:
+def _findings(traces: Selection) -> str:
     frame = evaluate(traces)
     found = frame.filter(pl.col("verdict") == "finding")
     unknown = frame.filter(pl.col("verdict") == "not evaluable")["rule"].n_unique()
@@ -118,10 +121,10 @@ def _findings(traces: Traces) -> str:
     return counts + "\n" + _table(worst, ("rule", "severity", "reason", "advice"), cell=240)
 
 
-def _asked(traces: Traces, asked: _Table) -> Callable[[], str]:
+def _asked(traces: Selection, asked: _Table) -> Callable[[], str]:
     def text() -> str:
         try:
-            result = traces.run(asked.query)
+            result = _result(traces, asked.query)
         except CannotAnswerError as error:
             return f"{printable(str(error))}\n"
         left = result.frame.height - _ROWS

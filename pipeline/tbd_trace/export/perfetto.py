@@ -25,11 +25,11 @@ from tbd_trace.runtime.private_files import temporary_directory
 from tbd_trace.runtime.sigint import interruptible
 from tbd_trace.sqltext import literal, parquet_relation, string
 from tbd_trace.store.read_errors import reading
+from tbd_trace.store.selection import Selection
 
 if TYPE_CHECKING:
     import duckdb
 
-    from tbd_trace.api import Traces
     from tbd_trace.export.packets import Packets, Slice, Value
 
 ENDINGS = (".pftrace", ".perfetto-trace", ".pftrace.gz", ".perfetto-trace.gz")
@@ -82,7 +82,7 @@ class ExportSummary:
     tracks: int = 0  # number of tracks with events; overlapping events need several
 
 
-def export(traces: Traces, path: Path) -> ExportSummary:
+def export(traces: Selection, path: Path) -> ExportSummary:
     """Write a timeline to a file.
 
     Args:
@@ -102,7 +102,7 @@ def export(traces: Traces, path: Path) -> ExportSummary:
     timeline = _timeline(traces)
     with (
         reading(timeline.database),
-        timeline.connect() as connection,
+        queries.connect(timeline.database, timeline.trace_ids) as connection,
         interruptible(connection),
         atomic_write(path) as partial,
         _output_file(partial, path.name.lower().endswith(".gz")) as file,
@@ -115,12 +115,14 @@ def export(traces: Traces, path: Path) -> ExportSummary:
     return summary
 
 
-def _timeline(traces: Traces) -> Traces:
+def _timeline(traces: Selection) -> Selection:
     kinds = traces.database.trace_frame(traces.trace_ids).select("trace_id", "name", "kind")
     found = [(trace_id, name) for trace_id, name, kind in kinds.rows() if kind == "timeline"]
     if not found:
-        timed = traces.sql(
-            "SELECT DISTINCT trace_id FROM memory_event WHERE timestamp_ns IS NOT NULL"
+        timed = queries.sql(
+            traces.database,
+            "SELECT DISTINCT trace_id FROM memory_event WHERE timestamp_ns IS NOT NULL",
+            traces.trace_ids,
         )
         ids = set(timed["trace_id"])
         found = [(trace_id, name) for trace_id, name, _ in kinds.rows() if trace_id in ids]
@@ -129,7 +131,7 @@ def _timeline(traces: Traces) -> Traces:
     if len(found) > 1:
         names = ", ".join(name for _, name in found)
         raise UsageError(f"several timelines with different clocks: {names}; name one")
-    return type(traces)(traces.database, [found[0][0]])
+    return Selection(traces.database, [found[0][0]])
 
 
 def _origin(connection: duckdb.DuckDBPyConnection) -> int:
@@ -154,7 +156,7 @@ def _output_file(path: Path, compressed: bool) -> Iterator[IO[bytes]]:
 
 class _Timeline:
     def __init__(
-        self, connection: duckdb.DuckDBPyConnection, packets: Packets, timeline: Traces
+        self, connection: duckdb.DuckDBPyConnection, packets: Packets, timeline: Selection
     ) -> None:
         self._connection = connection
         self._packets = packets

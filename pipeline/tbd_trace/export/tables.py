@@ -15,11 +15,11 @@ from tbd_trace.runtime.sigint import interruptible
 from tbd_trace.runtime.write_failure import os_errors
 from tbd_trace.sqltext import identifier, string
 from tbd_trace.store.read_errors import reading
+from tbd_trace.store.selection import Selection
 
 if TYPE_CHECKING:
     import duckdb
 
-    from tbd_trace.api import Traces
 
 _COPY_OPTIONS = {".parquet": "FORMAT parquet, COMPRESSION zstd", ".csv": "FORMAT csv, HEADER"}
 
@@ -29,7 +29,7 @@ def relations() -> list[str]:
     return [*canonical_tables(), *sorted(derived_names())]
 
 
-def export(traces: Traces, name: str, path: Path, *, excel_safe: bool = False) -> int:
+def export(traces: Selection, name: str, path: Path, *, excel_safe: bool = False) -> int:
     """Write a table to a file and return the number of rows.
 
     Args:
@@ -51,7 +51,7 @@ def export(traces: Traces, name: str, path: Path, *, excel_safe: bool = False) -
         raise UsageError(f"{path}: --excel-safe is for CSV; choose a name that ends in .csv")
     with (
         reading(traces.database),
-        traces.connect() as connection,
+        queries.connect(traces.database, traces.trace_ids) as connection,
         interruptible(connection),
         atomic_write(path) as partial,
     ):

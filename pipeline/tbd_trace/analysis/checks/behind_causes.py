@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from tbd_trace.analysis.checks.evaluation import Row, evaluate
+from tbd_trace.store.selection import Selection
 from tbd_trace.why.cause_names import rules
 from tbd_trace.why.judgement import Judgement
 
-if TYPE_CHECKING:
-    from tbd_trace.api import Traces
 
-
-def findings_behind(traces: Traces, one: Judgement) -> dict[str, list[Row]]:
+def findings_behind(traces: Selection, one: Judgement) -> dict[str, list[Row]]:
     """Return the findings about a judged trace for each of its causes that has some."""
     wanted = {cause.cause: rules(cause.cause) for cause in one.causes}
     named = sorted({rule for some in wanted.values() for rule in some})
@@ -28,7 +25,7 @@ def findings_behind(traces: Traces, one: Judgement) -> dict[str, list[Row]]:
     return {cause: some for cause, some in found.items() if some}
 
 
-def _of_capture(traces: Traces, trace_id: str) -> Traces:
+def _of_capture(traces: Selection, trace_id: str) -> Selection:
     # The trace, and the others of its capture, which contain counters.
     frame = traces.database.trace_frame(traces.trace_ids)
     captures = dict(frame.select("trace_id", "capture_id").rows())

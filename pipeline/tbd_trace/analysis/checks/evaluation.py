@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import duckdb
 import polars as pl
@@ -29,9 +29,7 @@ from tbd_trace.query.shared_session import SharedSession
 from tbd_trace.runtime.executors import Executor, Lost
 from tbd_trace.sqltext import identifier, set_variable
 from tbd_trace.store.base import TraceStore
-
-if TYPE_CHECKING:
-    from tbd_trace.api import Traces
+from tbd_trace.store.selection import Selection
 
 SEVERITIES = ("note", "warning", "severe")
 """Severities of findings in ascending order."""
@@ -73,7 +71,7 @@ class _CheckedTrace:
 
 
 def evaluate(
-    traces: Traces,
+    traces: Selection,
     rules: Sequence[str] | None = None,
     parameters: Mapping[str, str] | None = None,
     *,

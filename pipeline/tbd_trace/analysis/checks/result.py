@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING
 
 from tbd_trace.analysis.checks import text
 from tbd_trace.analysis.checks.evaluation import evaluate
+from tbd_trace.store.selection import Selection
 
 if TYPE_CHECKING:
     import polars as pl
-
-    from tbd_trace.api import Traces
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -34,7 +33,9 @@ class Findings:
 
 
 def check(
-    traces: Traces, rules: Sequence[str] | None = None, parameters: Mapping[str, str] | None = None
+    traces: Selection,
+    rules: Sequence[str] | None = None,
+    parameters: Mapping[str, str] | None = None,
 ) -> Findings:
     """Evaluate rules; arguments and errors as of :func:`evaluation.evaluate`."""
     frame = evaluate(traces, rules, parameters)

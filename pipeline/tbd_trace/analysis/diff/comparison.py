@@ -17,11 +17,11 @@ from tbd_trace.errors import CannotAnswerError
 from tbd_trace.query.shared_session import SharedSession
 from tbd_trace.runtime.result_frames import frame
 from tbd_trace.sqltext import set_variable
+from tbd_trace.store.selection import Selection
 
 if TYPE_CHECKING:
     import polars as pl
 
-    from tbd_trace.api import Traces
 
 QUESTIONS = (
     *("comparability", "iterations", "utilization", "ranks", "collectives", "memory", "layers"),
@@ -41,7 +41,7 @@ _SIDE_CONTENT = """
 """
 
 
-def compare(a: Traces, b: Traces, *, min_change_pct: float = 1.0) -> Comparison:
+def compare(a: Selection, b: Selection, *, min_change_pct: float = 1.0) -> Comparison:
     """Compare two runs.
 
     Args:

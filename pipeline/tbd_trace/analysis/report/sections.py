@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import polars as pl
 
@@ -19,17 +18,16 @@ from tbd_trace.analysis.report.report_query import Answer, QueryRunner
 from tbd_trace.analysis.report.run_summary import notices, one_line_summary, run_section
 from tbd_trace.analysis.report.why_section import why_section
 from tbd_trace.errors import CannotAnswerError
+from tbd_trace.present.run_names import run_names
 from tbd_trace.query.shared_session import SharedSession
 from tbd_trace.runtime.executors import Executor
-
-if TYPE_CHECKING:
-    from tbd_trace.api import Traces
+from tbd_trace.store.selection import Selection
 
 _SHOWN_NAMES = 3
 
 
 def report(
-    traces: Traces,
+    traces: Selection,
     title: str = "",
     draw: Draw = draw_later,
     *,
@@ -55,7 +53,7 @@ def report(
 
 
 def build_page(
-    traces: Traces,
+    traces: Selection,
     title: str = "",
     draw: Draw = draw_later,
     *,
@@ -66,7 +64,7 @@ def build_page(
     if not traces.trace_ids:
         raise CannotAnswerError("report: there are no traces; ingest one first")
     frame = traces.database.trace_frame(traces.trace_ids).sort("name", "trace_id")
-    names = traces.names()
+    names = run_names(dict(frame.select("trace_id", "name").rows()))
     chapters = _chapters(frame)
     with SharedSession(traces.database, traces.trace_ids, executor=executor) as session:
         runner = QueryRunner(session, only=frame["name"][0] if frame.height == 1 else "")

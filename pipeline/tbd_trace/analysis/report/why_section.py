@@ -4,20 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import polars as pl
 
 from tbd_trace.analysis.report.page import Block, Note, Section, Table
 from tbd_trace.analysis.report.plotter import Draw
 from tbd_trace.analysis.report.report_query import Answer, QueryRunner
+from tbd_trace.analysis.why import why
 from tbd_trace.errors import CannotAnswerError
+from tbd_trace.store.selection import Selection
 from tbd_trace.why.judgement import Judgement
 from tbd_trace.why.result import of_process
 from tbd_trace.why.screen import change, heading, sentences
-
-if TYPE_CHECKING:
-    from tbd_trace.api import Traces
 
 _QUERY = "tbd-trace why"
 _LEAST_PCT = 0.1
@@ -54,7 +52,7 @@ _DOCS = {
 
 
 def why_section(
-    traces: Traces,
+    traces: Selection,
     runner: QueryRunner,
     names: Mapping[str, str],
     draw: Draw,
@@ -74,7 +72,7 @@ def why_section(
         "(`tbd-trace why`)."
     )
     try:
-        found = traces.why()
+        found = why(traces.database, traces.trace_ids)
     except CannotAnswerError as error:
         if not is_expected:
             return []

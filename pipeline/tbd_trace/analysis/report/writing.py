@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 from tbd_trace.errors import UsageError
 
 if TYPE_CHECKING:
-    from tbd_trace.api import Traces
+    from tbd_trace.store.selection import Selection
 
 _EXTENSIONS = (".html", ".htm")
 
 
-def write_report(traces: Traces, path: Path, title: str = "") -> Path:
+def write_report(traces: Selection, path: Path, title: str = "") -> Path:
     """Write a report about traces to a file, which is replaced, and return its path.
 
     Raises:

@@ -15,7 +15,8 @@ from pathlib import Path
 import pyarrow as pa
 
 from benchmarks.claims import WHY
-from tbd_trace import nsys_install, resources
+from tbd_trace import resources
+from tbd_trace.machine import nsys_install
 from tbd_trace.sources.nsys.columns import DETAILS, EVENTS
 
 _HERE = Path(__file__).resolve().parent

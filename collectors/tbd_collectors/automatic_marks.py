@@ -8,7 +8,7 @@ from typing import Any
 from tbd_collectors.capture_writer import read_json
 from tbd_collectors.collection_request import Command, Profiling, Workload
 from tbd_models.instrument.marks import REPORT_VARIABLE
-from tbd_trace.machine import NVTX_VERSION
+from tbd_trace.machine.inspection import NVTX_VERSION
 
 _FILE = "auto.json"
 _CALL = "call tbd_trace.instrument(model, optimizer) before the training loop"

@@ -31,8 +31,8 @@ from tbd_collectors.environments import (
     remove,
 )
 from tbd_collectors.process import Completed, run
-from tbd_trace import machine
 from tbd_trace.errors import StoreError, TbdTraceError, UsageError
+from tbd_trace.machine import inspection
 
 _LOG = "install.log"
 _MAKE_ROOM = "make room, or choose another place with --into"
@@ -119,7 +119,7 @@ class _Making:
         self._step([*pip, "--disable-pip-version-check", *packages])
         self.say(f"importing {self.recipe.module}")
         self._import()
-        found = machine.interpreter(self.target.python)
+        found = inspection.interpreter(self.target.python)
         created = datetime.now(UTC).isoformat(timespec="seconds")
         self._describe({**about, "python": found["python"], "created": created})
         # The rename is the commit: only a complete environment has the marker.
@@ -201,7 +201,7 @@ def _base(recipe: Recipe, python: str | None) -> str:
 def _version(python: str, *, required: bool) -> str:
     # Major and minor version, such as 3.11; empty if an optional interpreter does not run.
     try:
-        return ".".join(machine.interpreter(python)["python"].split(".")[:2])
+        return ".".join(inspection.interpreter(python)["python"].split(".")[:2])
     except UsageError:
         if required:
             raise

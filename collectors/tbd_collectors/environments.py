@@ -13,8 +13,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Literal
 
-from tbd_trace import machine, resources
+from tbd_trace import resources
 from tbd_trace.errors import StoreError, UsageError
+from tbd_trace.machine import inspection
 
 HOME_VARIABLE = "TBD_TRACE_ENVS"  # names the directory of the environments
 
@@ -148,7 +149,7 @@ def _remove(entry: Path) -> None:
 def interpreter(framework: str) -> str:
     """Return the default interpreter of a framework; raise UsageError if none has it."""
     python = usual_interpreter(framework)
-    if machine.framework_version(framework, machine.interpreter(python)) is None:
+    if inspection.framework_version(framework, inspection.interpreter(python)) is None:
         raise UsageError(
             f"{framework} is not installed; `tbd-trace env create {framework}` makes an "
             "environment for it, --python PATH names an interpreter that has it"

@@ -12,8 +12,8 @@ from importlib import resources
 from types import MappingProxyType
 
 from tbd_collectors.process import CollectionError
-from tbd_trace import amd_gpu
 from tbd_trace.errors import UsageError
+from tbd_trace.machine import amd_gpu
 
 # nvidia-smi takes several seconds where the driver has to initialize the GPU first.
 _TIMEOUT_S = 20

@@ -18,8 +18,8 @@ from pathlib import Path
 from tbd_collectors.gpu_detection import CHIPS, parsed, read_table
 from tbd_collectors.process import CollectionError, NothingRecordedError, on_path
 from tbd_collectors.profiler import COUNTERS, Counters, Profiler, Run, RunRequest
-from tbd_trace import machine
 from tbd_trace.errors import UsageError
+from tbd_trace.machine import inspection
 
 FIRST = (7, 0)  # first compute capability that Nsight Compute supports
 
@@ -131,7 +131,7 @@ def command(
 
 def installed() -> str:
     """Return ncu from PATH; raise CollectionError if it is missing."""
-    return on_path("ncu", machine.ncu)
+    return on_path("ncu", inspection.ncu)
 
 
 def check(table: Path, output: Iterable[str] = ()) -> int:
@@ -176,6 +176,6 @@ def _plan(request: RunRequest) -> Run:
 
 PROFILER = Profiler(
     "ncu",
-    machine.ncu,
+    inspection.ncu,
     counters=Counters(lambda capability: parsed(capability) >= FIRST, _plan, check),
 )

@@ -19,8 +19,8 @@ from tbd_collectors.profiler import (
     Timelines,
 )
 from tbd_models.instrument.marks import DOMAIN, WINDOW
-from tbd_trace import machine, nsys_export
 from tbd_trace.errors import UsageError
+from tbd_trace.machine import inspection, nsys_export
 
 __all__ = [
     "PROFILER",
@@ -183,5 +183,5 @@ def _check(profile: Path, gpu: bool, _printed: Sequence[str]) -> Contents:
 
 
 PROFILER = Profiler(
-    "nsys", machine.nsys, timelines=Timelines(_plan, _profile, _check, "exporting to SQLite")
+    "nsys", inspection.nsys, timelines=Timelines(_plan, _profile, _check, "exporting to SQLite")
 )

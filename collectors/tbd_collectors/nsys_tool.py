@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tbd_collectors.process import CollectionError, not_installed
-from tbd_trace import machine, nsys_install
+from tbd_trace.machine import inspection, nsys_install
 
 _HELP_TIMEOUT_S = 30
 _VERSION = re.compile(r"\b(\d{4}(?:\.\d+)+)")
@@ -47,7 +47,7 @@ def installed() -> Nsys:
     """Return nsys from PATH; raise CollectionError if it is missing or does not run."""
     found = nsys_install.find()
     if found is None:
-        raise not_installed(machine.nsys())
+        raise not_installed(inspection.nsys())
     return _inspect(str(found.program))
 
 

@@ -23,8 +23,8 @@ from tbd_collectors.profiler import (
     RunRequest,
     Timelines,
 )
-from tbd_trace import machine
 from tbd_trace.errors import UsageError
+from tbd_trace.machine import inspection
 
 # CUDA 11's nvprof: timelines end with Volta and Turing, counters with Volta.
 _TIMELINE_BELOW = (8, 0)
@@ -102,7 +102,7 @@ def _file(path: Path) -> str:
 
 def installed() -> str:
     """Return nvprof from PATH; raise CollectionError if it is missing."""
-    return on_path("nvprof", machine.nvprof)
+    return on_path("nvprof", inspection.nvprof)
 
 
 def check_timeline(profile: Path, output: Sequence[str] = ()) -> Contents:
@@ -185,7 +185,7 @@ def _check(profile: Path, _gpu: bool, printed: Sequence[str]) -> Contents:
 
 PROFILER = Profiler(
     "nvprof",
-    machine.nvprof,
+    inspection.nvprof,
     timelines=Timelines(_plan_timeline, _profile, _check),
     counters=Counters(
         lambda capability: parsed(capability) < _METRICS_BELOW, _plan_counters, check_metrics

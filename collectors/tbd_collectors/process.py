@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from tbd_trace.errors import TbdTraceError
-from tbd_trace.machine import Finding
+from tbd_trace.machine.inspection import Finding
 
 MARKER = "TBD_TRACE_RUN"
 

@@ -10,7 +10,7 @@ from typing import TypeVar
 from tbd_collectors import workload
 from tbd_collectors.collection_request import Command, Profiling, Workload
 from tbd_collectors.process import CollectionError
-from tbd_trace.machine import Finding
+from tbd_trace.machine.inspection import Finding
 
 THROUGHPUT = "throughput"
 TIMELINE = "timeline"

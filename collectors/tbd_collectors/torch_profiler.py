@@ -14,8 +14,8 @@ from tbd_collectors.process import NoRangesError, NothingRecordedError
 from tbd_collectors.profile_stats import Contents
 from tbd_collectors.profiler import TIMELINE, Profiler, Run, RunRequest, Timelines
 from tbd_models.instrument.marks import TRACE_VARIABLE
-from tbd_trace import machine
 from tbd_trace.errors import UsageError
+from tbd_trace.machine import inspection
 from tbd_trace.sources.kineto.unpacked import Unpacked
 
 FILE = f"{TIMELINE}.pt.trace.json.gz"
@@ -91,4 +91,6 @@ def _check(profile: Path, gpu: bool, _printed: Sequence[str]) -> Contents:
     return check(profile, gpu=gpu)
 
 
-PROFILER = Profiler("torch", machine.torch_profiler, timelines=Timelines(_plan, _profile, _check))
+PROFILER = Profiler(
+    "torch", inspection.torch_profiler, timelines=Timelines(_plan, _profile, _check)
+)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tbd_collectors import gpu_detection
 from tbd_collectors.collection_request import Command, Workload
 from tbd_collectors.profilers import timeline_profilers
-from tbd_trace import nsys_install
+from tbd_trace.machine import nsys_install
 
 
 def usual_profiler(target: Workload | Command) -> tuple[str, str]:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TypeVar
 
-from tbd_trace import nsys_install
+from tbd_trace.machine import nsys_install
 
 # The agent serves all sessions of a user; one that begins while another ends may lose it.
 _FAILURES = (

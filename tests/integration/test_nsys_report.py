@@ -15,7 +15,7 @@ import nsys_agent
 from made_nsys import ingest, kernel, strings, write
 from processes import end_soon
 from tbd_trace.errors import InputError
-from tbd_trace.nsys_export import made_by
+from tbd_trace.machine.nsys_export import made_by
 from tbd_trace.sources.nsys.detection import NSYS_REPORT, NsysReportSource
 
 REPORT = b"NVIDIA Tegra Profiler Report 1.\n" + bytes(100) + b"2024.4.2.133-244234382004v0:"

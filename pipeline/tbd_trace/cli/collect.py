@@ -159,17 +159,17 @@ class _Settings:
 
 def _device(device: Device, python: str | None) -> str:
     from tbd_collectors import environments
-    from tbd_trace import amd_gpu, machine
+    from tbd_trace.machine import amd_gpu, inspection
 
     if device is not Device.AUTO:
         return device.value
-    if machine.gpus()[0].status == "ok":
+    if inspection.gpus()[0].status == "ok":
         return "cuda"
     if not amd_gpu.architectures():
         return "cpu"
     # Integrated graphics are in the list too; PyTorch for ROCm shows that the GPU is for training.
-    used = machine.interpreter(python or environments.usual_interpreter("pytorch"))
-    return "cuda" if "rocm" in (machine.framework_version("pytorch", used) or "") else "cpu"
+    used = inspection.interpreter(python or environments.usual_interpreter("pytorch"))
+    return "cuda" if "rocm" in (inspection.framework_version("pytorch", used) or "") else "cpu"
 
 
 def _usual_profiler(targets: list[Workload | Command], quiet: bool) -> str:

@@ -20,7 +20,7 @@ from tbd_trace.cli.output import busy, emit
 from tbd_trace.errors import StoreError
 
 if TYPE_CHECKING:
-    from tbd_trace.machine import Finding
+    from tbd_trace.machine.inspection import Finding
     from tbd_trace.store import Database
 
 
@@ -41,7 +41,7 @@ def doctor(
     import polars as pl
 
     from tbd_collectors import environments
-    from tbd_trace.machine import examine
+    from tbd_trace.machine.inspection import examine
     from tbd_trace.query.profile_cache import cache_database
     from tbd_trace.store import Database
 
@@ -58,7 +58,7 @@ def doctor(
 
 
 def _storage(check: str, database: Database) -> Finding:
-    from tbd_trace.machine import Finding, storage
+    from tbd_trace.machine.inspection import Finding, storage
     from tbd_trace.store.checksums import problems_of
 
     if problems := problems_of(database.traces_directory, database.trace_ids()):

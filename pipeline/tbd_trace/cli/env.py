@@ -76,10 +76,10 @@ def create(
     TensorFlow, 0.3 GB for MXNet.
     """
     from tbd_collectors import environments
-    from tbd_trace import machine
+    from tbd_trace.machine import inspection
 
     if cpu is None:
-        cpu = machine.gpus()[0].status != "ok"
+        cpu = inspection.gpus()[0].status != "ok"
     device = "cpu" if cpu else "cuda"
     made: list[Environment] = []
     errors: list[TbdTraceError] = []
@@ -162,12 +162,12 @@ def _show(found: list[Environment], form: Any, output: Path | None, *, wide: boo
 
 
 def _row(found: Environment) -> dict[str, str | None]:
-    from tbd_trace import machine
+    from tbd_trace.machine import inspection
 
     row: dict[str, str | None] = {"framework": found.framework, "status": found.status}
     row |= dict.fromkeys(("device", "python_version", "packages", "python"))
     if found.status == "ok":
-        versions = machine.interpreter(found.python)
+        versions = inspection.interpreter(found.python)
         row["device"] = found.marker.get("device")
         row["python_version"] = versions.pop("python")
         row["packages"] = ", ".join(f"{name} {version}" for name, version in versions.items())

@@ -117,24 +117,24 @@ class _Machine:
 
     def __init__(self, python: str | None) -> None:
         from tbd_collectors import environments
-        from tbd_trace import machine
+        from tbd_trace.machine import inspection
 
         self.pythons = {
-            name: python or environments.usual_interpreter(name) for name in machine.FRAMEWORKS
+            name: python or environments.usual_interpreter(name) for name in inspection.FRAMEWORKS
         }
         # One process per interpreter: asking for the versions takes a fraction of a second.
-        installed = {path: machine.interpreter(path) for path in set(self.pythons.values())}
+        installed = {path: inspection.interpreter(path) for path in set(self.pythons.values())}
         self._installed = {name: installed[path] for name, path in self.pythons.items()}
-        self._device = "gpu" if machine.gpus()[0].status == "ok" else "cpu"
+        self._device = "gpu" if inspection.gpus()[0].status == "ok" else "cpu"
 
     def support(self, model: Model, framework: str) -> dict[str, str | None]:
-        from tbd_trace import machine
+        from tbd_trace.machine import inspection
 
         installed = self._installed[framework]
         wanted = ("numpy", *model.packages.get(framework, ()))
         missing = [name for name in wanted if name not in installed]
-        if machine.framework_version(framework, installed) is None:
-            missing.insert(0, machine.FRAMEWORKS[framework][0])
+        if inspection.framework_version(framework, installed) is None:
+            missing.insert(0, inspection.FRAMEWORKS[framework][0])
         if missing:
             return {"runs_on": None, "why_not": f"not installed: {', '.join(missing)}"}
         return {"runs_on": self._device, "why_not": None}

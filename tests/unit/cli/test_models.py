@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 from corpus import reference_rows
 from tbd_models.registry import NAMES, models
 from tbd_trace.cli.main import app
-from tbd_trace.machine import FRAMEWORKS
+from tbd_trace.machine.inspection import FRAMEWORKS
 
 # Row of the golden table per variant; other variants have none.
 GOLDEN = {

@@ -22,9 +22,9 @@ from tbd_collectors import environment_making, environments
 from tbd_collectors.environment_making import EnvironmentMakingError, create
 from tbd_collectors.environments import MARKER, UNFINISHED, Recipe, environment
 from tbd_models.registry import FRAMEWORKS, models
-from tbd_trace import machine
 from tbd_trace.cli.main import app
 from tbd_trace.errors import UsageError
+from tbd_trace.machine import inspection
 from terminal import ENTRY_POINT
 
 CURRENT = f"{sys.version_info.major}.{sys.version_info.minor}"
@@ -124,15 +124,15 @@ def listed() -> dict[str, dict[str, str | None]]:
 
 
 def test_the_recipes_hold_what_the_workloads_need() -> None:
-    assert set(environments.recipes()) == set(FRAMEWORKS) == set(machine.FRAMEWORKS)
+    assert set(environments.recipes()) == set(FRAMEWORKS) == set(inspection.FRAMEWORKS)
     for name, recipe in environments.recipes().items():
         assert set(recipe.tested) <= set(recipe.pythons)
         assert recipe.cpu_mib > 0
         for pins in (recipe.cpu, recipe.cuda):
             assert all(pin.count("==") == 1 for pin in pins)
             named = {pin.split("==")[0].split("[")[0] for pin in pins}
-            assert named & set(machine.FRAMEWORKS[name])
-            assert f"nvtx=={machine.NVTX_VERSION}" in pins
+            assert named & set(inspection.FRAMEWORKS[name])
+            assert f"nvtx=={inspection.NVTX_VERSION}" in pins
             needed = {"numpy", *(p for model in models() for p in model.packages.get(name, ()))}
             assert needed <= named
 
@@ -155,7 +155,7 @@ def test_an_environment_is_made_and_used(
     assert made.environment == environment("pytorch")
     assert [text.split()[0] for text in said[-3:]] == ["making", "installing", "importing"]
     assert RECIPE.note in said
-    versions = machine.interpreter(str(place / "bin" / "python"))
+    versions = inspection.interpreter(str(place / "bin" / "python"))
     assert [f"{name}=={versions[name]}" for name in ("torch", "nvtx")] == [
         RECIPE.cpu[0],
         RECIPE.cpu[-1],
@@ -385,7 +385,7 @@ def test_an_environment_elsewhere_is_told_how_to_be_used(place: Path, made: Path
 
 @pytest.fixture
 def without_mxnet() -> None:
-    if machine.framework_version("mxnet", machine.interpreter()) is not None:
+    if inspection.framework_version("mxnet", inspection.interpreter()) is not None:
         pytest.skip("MXNet is installed")
 
 

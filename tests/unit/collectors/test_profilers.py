@@ -17,7 +17,7 @@ from tbd_collectors.collection_request import Command, Profiling
 from tbd_collectors.profiler import TIMELINE, Counters, Profiler, Run, RunRequest, Timelines
 from tbd_collectors.profilers import Entry, counting_profiler
 from tbd_trace.cli.main import app
-from tbd_trace.machine import Finding
+from tbd_trace.machine.inspection import Finding
 
 
 def _plan(request: RunRequest) -> Run:

@@ -20,9 +20,9 @@ from tbd_collectors.profile_stats import Contents
 from tbd_collectors.torch_profiler import FILE, check
 from tbd_collectors.usual_profiler import usual_profiler
 from tbd_models.instrument.marks import TRACE_VARIABLE
-from tbd_trace import amd_gpu, machine
 from tbd_trace.cli.main import app
 from tbd_trace.errors import UsageError
+from tbd_trace.machine import amd_gpu, inspection
 
 TORCH = Profiling(timeline="torch", counters=False, throughput=False)
 RANGE = made.event("user_annotation", "iteration 0", 0, 100)
@@ -209,7 +209,7 @@ def amd(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("amd")
 def test_amd_gpus_are_found_and_recorded_with_torch() -> None:
     assert amd_gpu.architectures() == ["gfx90a"]
-    (found,) = machine.gpus()
+    (found,) = inspection.gpus()
     assert (found.status, found.found) == ("limited", "AMD gfx90a")
     assert "--device cuda --profiler torch" in found.advice
     assert gpu_detection.gpus() == []
@@ -223,7 +223,9 @@ def test_amd_gpus_are_found_and_recorded_with_torch() -> None:
 def test_pytorch_for_rocm_makes_the_gpu_the_default(
     version: str, device: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(machine, "interpreter", lambda _python: {"python": "3", "torch": version})
+    monkeypatch.setattr(
+        inspection, "interpreter", lambda _python: {"python": "3", "torch": version}
+    )
     words = ["collect", "resnet50", "--dry-run", "--python", "python", "-o", str(tmp_path / "c")]
     done = CliRunner().invoke(app, words)
     assert done.exit_code == 0, done.stderr
@@ -252,6 +254,6 @@ def test_without_the_driver_there_are_no_amd_gpus(
 
 
 def test_the_doctor_finds_it(tmp_path: Path) -> None:
-    missing = machine.torch_profiler(str(tmp_path / "python"))
+    missing = inspection.torch_profiler(str(tmp_path / "python"))
     assert (missing.check, missing.status) == ("torch", "missing")
     assert "env create pytorch" in missing.advice

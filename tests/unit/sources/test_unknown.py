@@ -17,7 +17,7 @@ from corpus import corpus_files
 from made_nsys import profile, write
 from made_nvprof import make
 from tbd_trace.errors import InputError
-from tbd_trace.nsys_export import export
+from tbd_trace.machine.nsys_export import export
 from tbd_trace.sources.registry import identify
 
 EXPORT = "nsys export --type sqlite --force-overwrite true"
@@ -149,7 +149,7 @@ def test_a_report_without_nsys(
 ) -> None:
     path = tmp_path / "x.nsys-rep"
     path.write_bytes(magic + bytes(100))
-    monkeypatch.setattr("tbd_trace.nsys_install.find", lambda: None)
+    monkeypatch.setattr("tbd_trace.machine.nsys_install.find", lambda: None)
     with pytest.raises(InputError, match="on PATH") as refused:
         export(path, tmp_path / "x.sqlite")
     assert "\n" not in str(refused.value)

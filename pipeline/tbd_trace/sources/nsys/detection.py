@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tbd_trace.errors import InputError
-from tbd_trace.nsys_export import MAGIC_BYTES, STREAM_MAGIC, TIMEOUT_S
+from tbd_trace.machine.nsys_export import MAGIC_BYTES, STREAM_MAGIC, TIMEOUT_S
 from tbd_trace.sqlite_io.header import SQLITE_MAGIC
 
 if TYPE_CHECKING:

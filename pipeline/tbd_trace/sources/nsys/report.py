@@ -6,7 +6,7 @@ import contextlib
 from pathlib import Path
 from types import TracebackType
 
-from tbd_trace.nsys_export import export, made_by
+from tbd_trace.machine.nsys_export import export, made_by
 from tbd_trace.runtime.private_files import temporary_directory
 from tbd_trace.sources.base import Ask, TraceDescription
 from tbd_trace.sources.nsys.reader import NsysReader

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
 
-from tbd_trace import amd_gpu, nsys_install
 from tbd_trace.errors import UsageError
+from tbd_trace.machine import amd_gpu, nsys_install
 
 _LIBRARIES = ("duckdb", "polars", "pyarrow", "matplotlib")
 FRAMEWORKS = {

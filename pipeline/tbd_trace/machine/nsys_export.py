@@ -12,9 +12,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from tbd_trace import nsys_install
 from tbd_trace.errors import InputError
-from tbd_trace.nsys_install import Installation
+from tbd_trace.machine import nsys_install
+from tbd_trace.machine.nsys_install import Installation
 
 TIMEOUT_S = 3600
 """Default time limit of each step of an export in seconds."""

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tbd_trace import machine
 from tbd_trace.errors import UsageError
+from tbd_trace.machine import inspection
 
 
 def _python(directory: Path, *paths: Path) -> str:
@@ -36,10 +36,10 @@ def test_packages_of_another_interpreter(tmp_path: Path) -> None:
     _package(place, "left_over", None)  # as an interrupted pip leaves it
     older = _package(tmp_path / "b", "torch", "1.0")
     python = _python(tmp_path, place, older)
-    found = machine.interpreter(python)
+    found = inspection.interpreter(python)
     version = ".".join(map(str, sys.version_info[:3]))
     assert found == {"python": version, "torch": "2.4.1+cu121", "nvtx": "0.2.10"}
-    pytorch = machine.framework("pytorch", python)
+    pytorch = inspection.framework("pytorch", python)
     assert (pytorch.status, pytorch.advice) == ("ok", "")
     assert pytorch.found == f"torch 2.4.1+cu121, nvtx 0.2.10 ({python})"
 
@@ -60,12 +60,13 @@ def test_frameworks_of_another_interpreter(
 ) -> None:
     place = _package(tmp_path / "a", package.replace("-", "_"), version)
     python = _python(tmp_path, place)
-    for name in machine.FRAMEWORKS:
-        found = machine.framework(name, python)
+    for name in inspection.FRAMEWORKS:
+        found = inspection.framework(name, python)
         if name == framework:  # there, but without nvtx
             assert (found.status, found.found) == ("limited", f"{package} {version} ({python})")
             assert (
-                f"nvtx is not installed: pip install nvtx=={machine.NVTX_VERSION}" in found.advice
+                f"nvtx is not installed: pip install nvtx=={inspection.NVTX_VERSION}"
+                in found.advice
             )
         else:
             assert (found.status, found.found) == ("missing", f"not installed ({python})")
@@ -75,14 +76,14 @@ def test_frameworks_of_another_interpreter(
 def test_an_nvtx_that_records_nothing_is_told(tmp_path: Path) -> None:
     place = _package(tmp_path / "a", "nvtx", "0.2.12")
     _package(place, "torch", "2.4.1")
-    pytorch = machine.framework("pytorch", _python(tmp_path, place))
+    pytorch = inspection.framework("pytorch", _python(tmp_path, place))
     assert pytorch.status == "limited"
     assert "nsys does not see this nvtx" in pytorch.advice
-    assert f"nvtx=={machine.NVTX_VERSION}" in pytorch.advice
+    assert f"nvtx=={inspection.NVTX_VERSION}" in pytorch.advice
 
 
 def test_a_framework_in_what_does_not_run(tmp_path: Path) -> None:
-    found = machine.framework("mxnet", str(tmp_path / "gone"))
+    found = inspection.framework("mxnet", str(tmp_path / "gone"))
     assert (found.status, found.found) == ("missing", f"{tmp_path}/gone does not run")
     assert found.advice == "tbd-trace env create mxnet --force"
 
@@ -96,4 +97,4 @@ def test_what_is_no_interpreter_is_refused(tmp_path: Path, script: str | None) -
     with pytest.raises(
         UsageError, match="not a working Python interpreter; set another with --python"
     ):
-        machine.interpreter(str(path))
+        inspection.interpreter(str(path))

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tbd_trace import machine
+from tbd_trace.machine import inspection
 
 
 @pytest.fixture
@@ -25,7 +25,7 @@ def proc(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Return an empty directory that stands for /proc."""
     directory = tmp_path / "proc"
     directory.mkdir()
-    monkeypatch.setattr(machine, "_PROC", directory)
+    monkeypatch.setattr(inspection, "_PROC", directory)
     return directory
 
 
@@ -46,7 +46,7 @@ def importer(home: Path) -> None:
 
 @pytest.mark.slow
 def test_bare_machine(programs: Path, proc: Path) -> None:
-    findings = {finding.check: finding for finding in machine.examine()}
+    findings = {finding.check: finding for finding in inspection.examine()}
     for check in ("nsys", "nvprof", "ncu", "gpu", "hardware counters", "cpu sampling"):
         assert findings[check].status == "missing"
     for check in ("nsys", "nvprof", "ncu"):
@@ -58,7 +58,7 @@ def test_bare_machine(programs: Path, proc: Path) -> None:
 def test_nsys_with_its_importer_beside_it(programs: Path) -> None:
     program(programs, "nsys", "NVIDIA Nsight Systems version 2024.2.3.38-242334140272v0")
     importer(programs.parent)
-    found = machine.nsys()
+    found = inspection.nsys()
     assert (found.status, found.advice) == ("ok", "")
     assert found.found.startswith("2024.2.3.38 (")
 
@@ -69,7 +69,7 @@ def test_nsys_finds_its_importer_through_a_link(programs: Path, tmp_path: Path) 
     program(elsewhere, "nsys", "NVIDIA Nsight Systems version 2022.4.2.1-df9881f")
     importer(elsewhere.parent)
     (programs / "nsys").symlink_to(elsewhere / "nsys")
-    assert machine.nsys().status == "ok"
+    assert inspection.nsys().status == "ok"
 
 
 def test_nsys_of_debian_needs_nothing_from_the_user(programs: Path, tmp_path: Path) -> None:
@@ -81,7 +81,7 @@ def test_nsys_of_debian_needs_nothing_from_the_user(programs: Path, tmp_path: Pa
     importer(home)
     (home / "target-linux-x64").symlink_to(apart)
     (programs / "nsys").symlink_to(home / "target-linux-x64" / "nsys")
-    found = machine.nsys()
+    found = inspection.nsys()
     assert (found.status, found.advice) == ("ok", "")
     assert found.found.endswith(f"importer {home / 'host-linux-x64' / 'QdstrmImporter'}")
 
@@ -90,12 +90,12 @@ def test_nsys_without_its_importer(
     programs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     program(programs, "nsys", "NVIDIA Nsight Systems version 2022.4.2.1-df9881f")
-    found = machine.nsys()
+    found = inspection.nsys()
     assert found.status == "limited"
     assert "export QUADD_INSTALL_DIR=DIRECTORY" in found.advice
     importer(tmp_path / "elsewhere")
     monkeypatch.setenv("QUADD_INSTALL_DIR", str(tmp_path / "elsewhere"))
-    assert machine.nsys().status == "ok"
+    assert inspection.nsys().status == "ok"
 
 
 def test_nvprof_and_ncu_versions(programs: Path) -> None:
@@ -106,13 +106,13 @@ def test_nvprof_and_ncu_versions(programs: Path) -> None:
         "Copyright (c) 2012 - 2022 NVIDIA Corporation\nRelease version 11.8.87 (21)",
     )
     program(programs, "ncu", "broken", code=1)
-    assert machine.nvprof().found.startswith("11.8.87 (")
-    assert machine.ncu().found.startswith("version unknown (")
+    assert inspection.nvprof().found.startswith("11.8.87 (")
+    assert inspection.ncu().found.startswith("version unknown (")
 
 
 def test_gpus_are_listed_one_by_one(programs: Path, proc: Path) -> None:
     program(programs, "nvidia-smi", "NVIDIA A100-SXM4-40GB, 535.54.03\nNVIDIA H100 PCIe, 535.54.03")
-    assert [finding.found for finding in machine.gpus()] == [
+    assert [finding.found for finding in inspection.gpus()] == [
         "NVIDIA A100-SXM4-40GB, driver 535.54.03",
         "NVIDIA H100 PCIe, driver 535.54.03",
     ]
@@ -123,7 +123,7 @@ def test_driver_without_a_gpu(programs: Path, proc: Path) -> None:
         proc / "driver" / "nvidia" / "version",
         "NVRM version: NVIDIA UNIX x86_64 Kernel Module  535.54.03  Tue Jun  6 22:20:39 UTC 2023",
     )
-    (found,) = machine.gpus()
+    (found,) = inspection.gpus()
     assert found.status == "limited"
     assert found.found.startswith("driver 535.54.03")
 
@@ -142,20 +142,20 @@ def test_who_may_read_counters(
 ) -> None:
     write(proc / "driver" / "nvidia" / "params", text)
     monkeypatch.setattr(os, "geteuid", lambda: user)
-    assert machine.counters().status == status
+    assert inspection.counters().status == status
 
 
 @pytest.mark.parametrize(("level", "status"), [("-1", "ok"), ("2", "ok"), ("4", "limited")])
 def test_cpu_sampling(proc: Path, level: str, status: str) -> None:
     write(proc / "sys" / "kernel" / "perf_event_paranoid", f"{level}\n")
-    found = machine.cpu_sampling()
+    found = inspection.cpu_sampling()
     assert found.status == status
     assert level in found.found
 
 
 def test_storage_of_a_place_that_is_not_there_yet(tmp_path: Path) -> None:
     place = tmp_path / "not" / "yet" / "x.duckdb"
-    found = machine.storage("database", place, "not made yet")
+    found = inspection.storage("database", place, "not made yet")
     assert found.status == "ok"
     assert "GiB free" in found.found
     assert not place.parent.exists()

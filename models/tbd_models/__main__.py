@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import sys
 from dataclasses import asdict
 from importlib import import_module
@@ -24,6 +23,7 @@ from tbd_models.definition import (
     UnsupportedError,
 )
 from tbd_models.instrument.marks import Marks, NoMarks, NvtxMarks
+from tbd_models.json_file import write_json
 from tbd_models.layer_list import read_layers
 from tbd_models.loop import Window, measure
 from tbd_models.registry import FRAMEWORKS, find, implementation
@@ -280,13 +280,6 @@ def _reason(error: Exception) -> str:
     if isinstance(error, ImportError):
         return f"{sys.executable} lacks a module of the workload: {error}"
     return next(iter(str(error).splitlines()), type(error).__name__)
-
-
-def write_json(path: Path, document: Any) -> None:
-    """Write a JSON file atomically."""
-    beside = path.with_name(f".{path.name}.{os.getpid()}")
-    beside.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
-    beside.replace(path)
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-from tbd_models.__main__ import write_json
+from tbd_models.json_file import write_json
 from tbd_models.pytorch import distributed
 
 SIZES = (4, 4 * 2**10, 64 * 2**10, 2**20, 4 * 2**20, 16 * 2**20)  # bytes

@@ -152,15 +152,6 @@ def test_numbers_that_mean_nothing_are_refused(
     assert f"argument {arguments[0]}" in capsys.readouterr().err
 
 
-def test_json_is_written_whole_or_not_at_all(tmp_path: Path) -> None:
-    path = tmp_path / "x.json"
-    program.write_json(path, {"a": 1})
-    with pytest.raises(TypeError):
-        program.write_json(path, {"a": object()})
-    assert json.loads(path.read_text()) == {"a": 1}
-    assert [*tmp_path.iterdir()] == [path]
-
-
 # The registry.
 
 

@@ -24,6 +24,8 @@ OTHERS = {
     "queries": ROOT / "queries",
     "tools": ROOT / "tools",
 }
+# Tests of the tree itself.
+OF_ALL_SOURCES = {Path(__file__), UNIT / "test_imports.py"}
 
 
 def sources() -> dict[str, Path]:
@@ -71,7 +73,7 @@ def _named_in(folder: Path) -> set[str]:
 
 
 @pytest.mark.parametrize(
-    "path", sorted({*UNIT.rglob("test_*.py")} - {Path(__file__)}), ids=lambda path: path.name
+    "path", sorted({*UNIT.rglob("test_*.py")} - OF_ALL_SOURCES), ids=lambda path: path.name
 )
 def test_each_test_module_lies_where_its_source_lies(path: Path) -> None:
     folder = path.parent.relative_to(UNIT)

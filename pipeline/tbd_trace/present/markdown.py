@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable
-
 import polars as pl
 
+from tbd_trace.markdown import row
 from tbd_trace.present.values import columns
-
-# Kernel names contain <, > and *. An underscore is special only at the edge of a word.
-_SPECIAL = re.compile(r"[\\|<>*`\[\]]|(?<!\w)_|_(?!\w)")
 
 
 def render(frame: pl.DataFrame) -> str:
@@ -22,9 +17,3 @@ def render(frame: pl.DataFrame) -> str:
     ]
     lines += map(row, zip(*(column.cells for column in shown), strict=True))
     return "\n".join(lines) + "\n"
-
-
-def row(cells: Iterable[str]) -> str:
-    """Format texts as a row of a table, with Markdown's special characters escaped."""
-    escaped = [_SPECIAL.sub(r"\\\g<0>", cell) for cell in cells]
-    return f"| {' | '.join(escaped)} |"

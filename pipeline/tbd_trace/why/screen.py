@@ -5,7 +5,7 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Sequence
 
-from tbd_trace.present.markdown import row
+from tbd_trace.markdown import row
 from tbd_trace.why.judgement import Judgement
 from tbd_trace.why.predictions import WhatIf
 from tbd_trace.why.ranking import Cause

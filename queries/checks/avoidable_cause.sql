@@ -48,14 +48,14 @@ top AS (
     FROM cause CROSS JOIN setting
     GROUP BY trace_id
 ),
-judged AS (
+evaluated AS (
     SELECT t.*, s.*,
         CASE WHEN replay_error_pct IS NULL OR is_unknown
              THEN coalesce(not_known[1], 'the replay has no answer') END AS why_not,
         CASE WHEN why_not IS NULL AND share_pct >= min_cause_pct
              THEN CASE WHEN NOT trains THEN 'note'
                        WHEN share_pct >= severe_cause_pct THEN 'severe'
-                       ELSE 'warning' END END AS found,
+                       ELSE 'warning' END END AS level,
         format('{}: {:.1f} % of {} step{}; {}', title, share_pct, steps,
                if(steps = 1, '', 's'), evidence)
             || coalesce(format('; the change that gains most is about {}: steps likely {:.2f} '
@@ -63,14 +63,14 @@ judged AS (
     FROM top t CROSS JOIN setting s
 )
 SELECT trace_id,
-    CASE WHEN why_not IS NOT NULL THEN 'not evaluable' WHEN found IS NOT NULL THEN 'finding'
+    CASE WHEN why_not IS NOT NULL THEN 'not evaluable' WHEN level IS NOT NULL THEN 'finding'
          ELSE 'pass' END AS verdict,
-    found AS severity,
+    level AS severity,
     CASE WHEN why_not IS NULL THEN share_pct END AS value,
-    CASE WHEN found = 'severe' THEN severe_cause_pct ELSE min_cause_pct END AS threshold,
+    CASE WHEN level = 'severe' THEN severe_cause_pct ELSE min_cause_pct END AS threshold,
     '%' AS unit,
     CASE WHEN why_not IS NULL THEN 'replay' END AS evidence,
     coalesce(why_not, sentence, 'only kernels of the GPU and warm-up take time') AS reason,
-    CASE WHEN found IS NOT NULL THEN change_advice END AS advice
-FROM judged
+    CASE WHEN level IS NOT NULL THEN change_advice END AS advice
+FROM evaluated
 ORDER BY trace_id

@@ -7,7 +7,7 @@ source   = """held bytes on the line through the two largest batches of a sweep;
 grain    = "trace: the device with the smallest factor"
 needs    = ["memory_event"]
 optional = [
-    "_judged_memory", "allocation", "memory_running", "memory_space", "_device_reading", "device",
+    "_relevant_memory", "allocation", "memory_running", "memory_space", "_device_reading", "device",
     "trace",
 ]
 [check]
@@ -57,12 +57,12 @@ reading AS (
         max(untracked_bytes) AS untracked_bytes
     FROM _device_reading GROUP BY trace_id, device_id
 ),
-held AS (
+reserved AS (
     SELECT j.*, r.batch_size, r.sweep, r.status,
         coalesce(j.peak_reserved_bytes, j.peak_bytes)::DOUBLE AS held_bytes,
         coalesce(nullif(s.given_bytes, 0), d.total_bytes, k.memory_bytes) AS device_bytes,
         device_bytes - coalesce(d.untracked_bytes, s.context_bytes) AS usable_bytes
-    FROM _judged_memory AS j
+    FROM _relevant_memory AS j
     JOIN run AS r USING (trace_id)
     CROSS JOIN setting AS s
     LEFT JOIN reading AS d ON d.trace_id = j.trace_id AND d.device_id = j.device_id
@@ -74,7 +74,7 @@ point AS (
         (max(held_bytes) - lag(max(held_bytes)) OVER by_batch)
         / (batch_size - lag(batch_size) OVER by_batch) AS sample_bytes,
         lead(batch_size) OVER by_batch AS larger_batch
-    FROM held WHERE batch_size IS NOT NULL AND sweep <> '' AND status = 'ok'
+    FROM reserved WHERE batch_size IS NOT NULL AND sweep <> '' AND status = 'ok'
     GROUP BY sweep, device_id, batch_size
     WINDOW by_batch AS (PARTITION BY sweep, device_id ORDER BY batch_size)
 ),
@@ -88,7 +88,7 @@ part AS (
             a.requested_bytes, least_bytes) AS most_bytes,
         if(a.class = 'optimizer_state', a.requested_bytes, 0) AS state_bytes
     FROM allocation AS a
-    JOIN held AS h USING (space)
+    JOIN reserved AS h USING (space)
     WHERE a.class IN (
         'feature_map', 'activation_gradient', 'temporary', 'input', 'unknown', 'optimizer_state')
 ),
@@ -116,7 +116,7 @@ running AS (
         ) AS bytes,
         sum(c.least_bytes) OVER so_far AS least_bytes, sum(c.most_bytes) OVER so_far AS most_bytes
     FROM live AS l
-    JOIN held AS h USING (space)
+    JOIN reserved AS h USING (space)
     LEFT JOIN change AS c ON c.space = l.space AND c.sequence = l.sequence
     WINDOW so_far AS (PARTITION BY l.space ORDER BY l.sequence ROWS UNBOUNDED PRECEDING)
 ),
@@ -128,10 +128,10 @@ scaled AS (
         min((h.usable_bytes * h.peak_bytes / h.held_bytes - r.bytes + r.most_bytes)
             / r.most_bytes) FILTER (r.most_bytes > 0) AS least_factor
     FROM running AS r
-    JOIN held AS h USING (space)
+    JOIN reserved AS h USING (space)
     GROUP BY r.space
 ),
-judged AS (
+evaluated AS (
     SELECT h.*, t.min_batch_factor, p.smaller_batch, p.sample_bytes, s.growing_bytes,
         p.sample_bytes > 0 AS in_sweep,
         if(in_sweep, (h.batch_size + (h.usable_bytes - p.held_bytes) / p.sample_bytes)
@@ -154,7 +154,7 @@ judged AS (
                         || 'of some bytes is unknown',
                     greatest(least_factor, 0), most_factor)
         END AS why_not
-    FROM held AS h
+    FROM reserved AS h
     CROSS JOIN setting AS t
     LEFT JOIN point AS p
         ON p.sweep = h.sweep AND p.device_id IS NOT DISTINCT FROM h.device_id
@@ -193,7 +193,7 @@ SELECT trace_id,
     END AS reason,
     CASE WHEN device_bytes IS NULL AND device_id IS NOT NULL
         THEN 'pass the memory of the device: --set memory_gb=80' END AS advice
-FROM judged
+FROM evaluated
 QUALIFY row_number() OVER (
     PARTITION BY trace_id
     ORDER BY list_position(['finding', 'not evaluable', 'pass'], verdict) DESC,

@@ -24,7 +24,7 @@ default = 10.0
 minimum = 0.000001
 */
 WITH
-judged AS (
+evaluated AS (
     SELECT c.trace_id, c.layer, c.gradient_bytes,
         coalesce(l.all_reduce_s, 2 * s.latency_s) + c.gradient_bytes * greatest(l.host_byte_s,
             8e-9 / (l.link_efficiency * getvariable('link_gbit')))
@@ -37,11 +37,11 @@ judged AS (
 ),
 summed AS (
     SELECT trace_id, any_value(max_ratio) AS max_ratio, max(ratio) AS value,
-        count(*) FILTER (ratio > max_ratio) AS layers, count(*) AS judged_layers,
+        count(*) FILTER (ratio > max_ratio) AS layers, count(*) AS evaluated_layers,
         100 * sum(gradient_bytes) FILTER (ratio > max_ratio) / any_value(all_bytes) AS share_pct,
         array_to_string(list(format('{} ({:.2f})', layer, ratio) ORDER BY ratio DESC, layer)
             FILTER (ratio > max_ratio)[:3], ', ') AS named
-    FROM judged GROUP BY trace_id
+    FROM evaluated GROUP BY trace_id
 )
 SELECT trace_id,
     CASE WHEN value IS NULL THEN 'not evaluable' WHEN layers > 0 THEN 'finding' ELSE 'pass' END
@@ -53,7 +53,7 @@ SELECT trace_id,
         WHEN layers > 0 THEN format(
             '{} of {} layers, with {:.1f} % of the gradient bytes, communicate longer than they '
                 || 'compute, at {:g} Gbit/s between two workers: {}',
-            layers, judged_layers, share_pct, getvariable('link_gbit'), named)
+            layers, evaluated_layers, share_pct, getvariable('link_gbit'), named)
         ELSE format('no layer communicates longer than {:g} times its computation, at {:g} Gbit/s',
             max_ratio, getvariable('link_gbit'))
     END AS reason,

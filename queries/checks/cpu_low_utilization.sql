@@ -61,7 +61,7 @@ active AS (
         ON w.trace_id = s.trace_id AND s.timestamp_ns > w.start_ns AND s.timestamp_ns <= w.end_ns
     GROUP BY s.trace_id
 ),
-judged AS (
+evaluated AS (
     SELECT t.trace_id, a.cores, 100.0 * a.cores / nullif(s.cpu_cores, 0) AS cpu_pct, s.*,
         a.iterations,
         CASE
@@ -96,5 +96,5 @@ SELECT trace_id,
          THEN 'the CPUs are nearly saturated; if the GPU waits for data, preprocess ahead of time '
             || 'or on the GPU, or use more cores'
     END AS advice
-FROM judged
+FROM evaluated
 ORDER BY trace_id

@@ -42,7 +42,7 @@ doubled AS (
     QUALIFY row_number() OVER (
         PARTITION BY l.workload, l.software, l.gpu ORDER BY h.batch_size DESC NULLS LAST) = 1
 ),
-judged AS (
+evaluated AS (
     SELECT *,
         CASE
             WHEN half_batch IS NULL
@@ -63,7 +63,7 @@ answer AS (
         CASE WHEN why_not IS NOT NULL THEN 'not evaluable' WHEN gain < min_gain THEN 'finding'
              ELSE 'pass' END AS verdict,
         gain, min_gain, evidence, coalesce(why_not, gained) AS reason
-    FROM judged CROSS JOIN setting
+    FROM evaluated CROSS JOIN setting
     UNION ALL
     SELECT 'not evaluable', NULL, min_gain, NULL,
         'no capture records its model, batch size and throughput'

@@ -27,7 +27,7 @@ noted AS (
         list_filter(notes, lambda note: contains(note, 'have no launching call')) AS unlaunched
     FROM trace
 ),
-judged AS (
+evaluated AS (
     SELECT *, coalesce(len(lost), 0) AS warnings,
         CASE
             WHEN kind <> 'timeline' THEN format('a {} file is not a recording of events', kind)
@@ -54,5 +54,5 @@ SELECT trace_id,
     CASE WHEN tool NOT IN ('nsys', 'ncu') THEN 'a shorter timeline, of which less can be lost'
          WHEN kind <> 'timeline'
          THEN 'a timeline with nsys, which stores lost-record warnings in the file' END AS advice
-FROM judged CROSS JOIN setting
+FROM evaluated CROSS JOIN setting
 ORDER BY trace_id

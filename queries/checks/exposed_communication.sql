@@ -41,7 +41,7 @@ waited AS (
     FROM matched_collective
     WHERE is_synchronizing AND start_skew_ns > uncertainty_ns GROUP BY trace_id
 ),
-judged AS (
+evaluated AS (
     SELECT w.trace_id, w.label, s.max_exposed_pct, c.exposed_pct, w.trains,
         CASE
             WHEN g.trace_id IS NOT NULL
@@ -71,7 +71,7 @@ SELECT trace_id,
     max_exposed_pct AS threshold, '%' AS unit,
     CASE WHEN why_not IS NULL THEN 'kernel name' END AS evidence,
     coalesce(why_not, reason) AS reason, NULL::VARCHAR AS advice
-FROM judged
+FROM evaluated
 QUALIFY row_number() OVER (
     PARTITION BY trace_id
     ORDER BY list_position(['pass', 'not evaluable', 'finding'], verdict) DESC, exposed_pct DESC,

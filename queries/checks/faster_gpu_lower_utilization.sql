@@ -35,7 +35,7 @@ pair AS (
        -- Without peaks the faster GPU is unknown: keep one row per pair to report that.
        OR (fast.peak_flops IS NULL OR slow.peak_flops IS NULL) AND fast.gpu > slow.gpu
 ),
-judged AS (
+evaluated AS (
     SELECT *,
         format('{}, {}, batch {}: ', model, framework, batch_size) AS what,
         CASE
@@ -58,7 +58,7 @@ answer AS (
         what || coalesce(why_not, format(
             '{} has {:.2f} times the peak of {} and trains {:.2f} times as fast: efficiency {:.2f}',
             fast_gpu, peak_ratio, slow_gpu, speedup, efficiency)) AS reason
-    FROM judged CROSS JOIN setting
+    FROM evaluated CROSS JOIN setting
     UNION ALL
     SELECT 'not evaluable', NULL, min_efficiency, NULL,
         'no workload was captured on two GPUs with the same batch size'

@@ -6,7 +6,7 @@ source   = """Zhu et al. 2018, observation 11 (paraphrased from memory): feature
     gradients of feature maps count as feature maps"""
 grain    = "trace: the memory space with the largest share"
 needs    = ["memory_event"]
-optional = ["_judged_memory", "allocation"]
+optional = ["_relevant_memory", "allocation"]
 reduce   = "concat"
 [check]
 rule = "OBS11"
@@ -37,7 +37,7 @@ live AS (
     SELECT a.space, a.class, a.layer, a.evidence, a.requested_bytes AS bytes,
         a.class IN ('feature_map', 'activation_gradient') AS is_map
     FROM allocation AS a
-    JOIN _judged_memory AS j USING (space)
+    JOIN _relevant_memory AS j USING (space)
     -- Bytes outside the allocator belong to none of the paper's classes.
     WHERE a.class <> 'untracked' AND coalesce(a.born_sequence, -1) <= j.peak_sequence
         AND coalesce(a.died_sequence > j.peak_sequence, true)
@@ -73,7 +73,7 @@ shared AS (
                 'the class of {:.0f} % of the bytes at the peak is unknown',
                 100.0 * s.unknown_bytes / s.live_bytes)
         END AS why_not
-    FROM _judged_memory AS j
+    FROM _relevant_memory AS j
     JOIN summed AS s USING (space)
     LEFT JOIN largest_layer AS l USING (space)
     CROSS JOIN setting AS t

@@ -21,7 +21,7 @@ default = 30.0
 */
 WITH
 setting AS (SELECT getvariable('min_peak_pct')::DOUBLE AS min_peak_pct),
-judged AS (
+evaluated AS (
     SELECT w.trace_id, u.busy_pct, s.min_peak_pct, u.evidence, w.advice AS to_collect,
         coalesce(w.why_not, u.why_not,
             CASE WHEN u.trace_id IS NULL THEN 'the FLOP of the kernels are unknown' END) AS why_not,
@@ -40,7 +40,7 @@ SELECT trace_id,
     min_peak_pct AS threshold, '%' AS unit,
     CASE WHEN why_not IS NULL THEN evidence END AS evidence, coalesce(why_not, reason) AS reason,
     CASE WHEN verdict = 'not evaluable' THEN to_collect END AS advice
-FROM judged
+FROM evaluated
 QUALIFY row_number() OVER (
     PARTITION BY trace_id
     ORDER BY list_position(['pass', 'not evaluable', 'finding'], verdict) DESC, busy_pct,

@@ -8,7 +8,8 @@ source   = """free bytes of segments with live blocks ÷ held bytes: PyTorch can
 grain    = "trace: the device with the largest share"
 needs    = ["memory_event"]
 optional = [
-    "_judged_memory", "_peak_segment", "memory_running", "memory_segment", "memory_block", "trace",
+    "_relevant_memory", "_peak_segment", "memory_running", "memory_segment", "memory_block",
+    "trace",
 ]
 reduce   = "concat"
 [check]
@@ -24,7 +25,7 @@ collect = """a snapshot of PyTorch's allocator with its history
 doc = "maximum share of the held bytes that is free between live blocks, in percent"
 default = 15.0
 [params.min_fragmented_mb]
-doc = """minimum free memory between live blocks to be judged, 2^20 bytes; small programs fill
+doc = """minimum free memory between live blocks that is evaluated, 2^20 bytes; small programs fill
     segments of 20 MiB only partly"""
 default = 128.0
 */
@@ -42,7 +43,7 @@ peak AS (
 bound AS (
     SELECT j.space, r.reserved_bytes AS held_bytes,
         r.reserved_bytes - r.requested_bytes AS free_bytes
-    FROM _judged_memory AS j
+    FROM _relevant_memory AS j
     LEFT JOIN memory_running AS r
         ON r.space = j.space AND r.sequence = j.peak_sequence
         AND r.reserved_bytes >= r.requested_bytes
@@ -81,12 +82,12 @@ measured AS (
             r.notes,
             'reserved bytes are those of a model of PyTorch''s allocator with default settings'
         ), false) AS is_modelled
-    FROM _judged_memory AS j
+    FROM _relevant_memory AS j
     CROSS JOIN setting AS t
     JOIN trace AS r ON r.trace_id = j.trace_id
     JOIN instant AS i ON i.space = j.space
 ),
-judged AS (
+evaluated AS (
     SELECT *,
         CASE
             WHEN why_unknown IS NOT NULL THEN why_unknown
@@ -122,7 +123,7 @@ SELECT trace_id,
         THEN 'ignore it if later iterations reuse the memory (compare peak_reserved_bytes and '
             || 'peak_requested_bytes of tbd-trace query memory_peak); otherwise set '
             || 'PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True' END AS advice
-FROM judged
+FROM evaluated
 QUALIFY row_number() OVER (
     PARTITION BY trace_id
     ORDER BY list_position(['pass', 'not evaluable', 'finding'], verdict) DESC,

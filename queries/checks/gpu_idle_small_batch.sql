@@ -23,7 +23,7 @@ default = 80.0
 doc = "share of time with a running kernel, in percent, below which idle time is severe"
 default = 50.0
 [params.min_kernels]
-doc = "minimum number of kernels to judge a trace without iterations"
+doc = "minimum number of kernels of a trace without iterations"
 default = 100
 */
 WITH
@@ -60,7 +60,7 @@ graphed AS (
         coalesce(device_id, -1) AS device_id
     FROM window_op WHERE op_kind = 'graph'
 ),
-judged AS (
+evaluated AS (
     SELECT w.trace_id, w.label, b.busy_pct, x.advice,
         CASE
             WHEN g.trace_id IS NOT NULL
@@ -93,7 +93,7 @@ SELECT trace_id,
     threshold, '%' AS unit, 'timeline' AS evidence,
     coalesce(why_not, reason) AS reason,
     CASE WHEN verdict = 'finding' THEN advice END AS advice
-FROM judged
+FROM evaluated
 QUALIFY row_number() OVER (
     PARTITION BY trace_id
     ORDER BY list_position(

@@ -5,7 +5,7 @@ source   = """live bytes after the last event of each iteration but the first; s
     Sen, and share of the pairs of iterations that rise (Mann and Kendall)"""
 grain    = "trace: the memory space that grows most"
 needs    = ["memory_event", "memory_iteration"]
-optional = ["_judged_memory", "_iteration_live", "_stack_code"]
+optional = ["_relevant_memory", "_iteration_live", "_stack_code"]
 reduce   = "concat"
 [check]
 rule = "MEM02"
@@ -79,7 +79,7 @@ most AS (
     QUALIFY row_number() OVER (
         PARTITION BY space ORDER BY grown_bytes DESC, class, layer, operator, stack_id) = 1
 ),
-judged AS (
+evaluated AS (
     SELECT j.trace_id, j.label, j.peak_bytes, e.*, t.*, s.growth_bytes, s.rising_pct,
         m.grown_pct,
         m.class || coalesce(' of ' || m.operator, '') || coalesce(' in ' || m.layer, '')
@@ -91,7 +91,7 @@ judged AS (
         END AS why_not,
         s.growth_bytes > t.max_growth_bytes AND s.rising_pct >= t.min_rising_pct
         AND e.is_highest_at_end AS is_growing
-    FROM _judged_memory AS j
+    FROM _relevant_memory AS j
     CROSS JOIN setting AS t
     LEFT JOIN ended AS e USING (space)
     LEFT JOIN sloped AS s USING (space)
@@ -125,7 +125,7 @@ SELECT trace_id,
             iterations, format_bytes(first_bytes), format_bytes(last_bytes))
     END AS reason,
     NULL::VARCHAR AS advice
-FROM judged
+FROM evaluated
 QUALIFY row_number() OVER (
     PARTITION BY trace_id
     ORDER BY list_position(['pass', 'not evaluable', 'finding'], verdict) DESC,

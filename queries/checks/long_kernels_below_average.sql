@@ -17,7 +17,7 @@ advice = """begin with the first of these kernels: try another algorithm or data
 collect = """hardware counters in addition to the timeline, in a capture directory (tbd-trace
     collect writes both); without counters, the FLOP and bytes of a single kernel are unknown"""
 [params.min_share_pct]
-doc = "minimum share of the kernel time for a kernel to be judged, in percent"
+doc = "minimum share of the kernel time of a kernel that is evaluated, in percent"
 default = 2.0
 [params.kernels_named]
 doc = "maximum number of kernels named in the reason"
@@ -29,7 +29,7 @@ setting AS (
         getvariable('kernels_named')::BIGINT AS kernels_named
 ),
 -- If kernels on tensor cores take half of the time or more, FP32 counters miss most of the work:
--- judge the tensor pipe instead.
+-- evaluate the tensor pipe instead.
 on_tensor_cores AS (
     SELECT o.trace_id,
         coalesce(sum(o.duration_ns) FILTER (c.tensor_core), 0) >= 0.5 * sum(o.duration_ns) AS mostly
@@ -67,7 +67,7 @@ measured AS (
     FROM counted c CROSS JOIN setting s
     GROUP BY c.trace_id
 ),
-judged AS (
+evaluated AS (
     SELECT t.trace_id, m.* EXCLUDE (trace_id), s.min_share_pct,
         CASE WHEN m.trace_id IS NULL
             THEN 'the trace has no hardware counters of the utilization of single kernels'
@@ -100,5 +100,5 @@ SELECT trace_id,
                     potential_pct) END
     END AS reason,
     NULL::VARCHAR AS advice
-FROM judged
+FROM evaluated
 ORDER BY trace_id

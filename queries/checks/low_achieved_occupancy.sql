@@ -30,7 +30,7 @@ default = 0.6
 doc = "utilization of the tensor cores, in percent, from which low occupancy is normal"
 default = 60.0
 [params.min_share_pct]
-doc = "minimum share of the kernel time for a kernel to be judged, in percent"
+doc = "minimum share of the kernel time of a kernel that is evaluated, in percent"
 default = 2.0
 */
 WITH
@@ -88,7 +88,7 @@ by_name AS (
             / nullif(sum(duration_ns) FILTER (tensor_pct IS NOT NULL), 0) AS tensor_pct
     FROM execution GROUP BY trace_id, name
 ),
-judged AS (
+evaluated AS (
     SELECT n.*, l.limiter,
         CASE
             WHEN n.tensor_pct >= s.tensor_suffices_pct THEN 'normal'
@@ -125,7 +125,7 @@ summed AS (
                 coalesce(format(', {:.0f} % of it achieved', 100 * achieved_ratio), ''))
             ORDER BY ns DESC, name) FILTER (occupancy IN ('achieved', 'theoretical'))[:3], ', '
         ) AS named
-    FROM judged GROUP BY trace_id
+    FROM evaluated GROUP BY trace_id
 ),
 explained AS (
     SELECT t.trace_id, s.*, m.* EXCLUDE (trace_id),

@@ -49,7 +49,7 @@ worst AS (
         ORDER BY is_large DESC NULLS LAST, is_decided DESC NULLS LAST, link_pct, bytes DESC, kind,
             group_size, basis) = 1
 ),
-judged AS (
+evaluated AS (
     SELECT w.*, s.large_bytes, s.min_collectives,
         CASE WHEN w.is_large IS NOT TRUE OR w.is_decided IS NOT TRUE THEN 'not evaluable'
              WHEN w.link_pct < w.min_link_pct THEN 'finding' ELSE 'pass' END AS answer
@@ -74,9 +74,9 @@ SELECT trace_id, answer AS verdict,
             link_bytes_per_s / 1e9, collectives)
     END AS reason,
     NULL::VARCHAR AS advice
-FROM judged
+FROM evaluated
 UNION ALL
 SELECT NULL, 'not evaluable', NULL, NULL, min_link_pct, '%', NULL,
     'no trace has collectives', NULL
-FROM setting WHERE NOT EXISTS (SELECT 1 FROM judged)
+FROM setting WHERE NOT EXISTS (SELECT 1 FROM evaluated)
 ORDER BY trace_id, reason

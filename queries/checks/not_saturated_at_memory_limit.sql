@@ -55,7 +55,7 @@ doubled AS (
     QUALIFY row_number() OVER (
         PARTITION BY l.workload, l.software, l.gpu ORDER BY h.batch_size DESC NULLS LAST) = 1
 ),
-judged AS (
+evaluated AS (
     SELECT *,
         CASE
             WHEN half_batch IS NULL
@@ -81,7 +81,7 @@ answer AS (
         CASE WHEN why_not IS NOT NULL THEN 'not evaluable'
              WHEN elasticity >= min_elasticity THEN 'finding' ELSE 'pass' END AS verdict,
         elasticity, min_elasticity, evidence, coalesce(why_not, grown) AS reason
-    FROM judged
+    FROM evaluated
     UNION ALL
     SELECT 'not evaluable', NULL, min_elasticity, NULL,
         'no capture records its model, batch size and throughput'

@@ -5,7 +5,7 @@ source   = """highest live bytes at any event, with and without allocations of c
     optimizer_temporary"""
 grain    = "trace: the memory space with the largest saving"
 needs    = ["memory_event"]
-optional = ["_judged_memory", "allocation", "memory_running", "memory_space"]
+optional = ["_relevant_memory", "allocation", "memory_running", "memory_space"]
 reduce   = "concat"
 [check]
 rule = "MEM03"
@@ -27,7 +27,7 @@ temporary AS (
     SELECT a.space, coalesce(a.born_sequence, -1) AS born, a.died_sequence AS died,
         a.requested_bytes AS bytes, a.evidence
     FROM allocation AS a
-    JOIN _judged_memory AS j USING (space)
+    JOIN _relevant_memory AS j USING (space)
     WHERE a.class = 'optimizer_temporary'
 ),
 change AS (
@@ -41,10 +41,10 @@ change AS (
 ),
 running AS (
     SELECT m.space, m.start_requested_bytes AS live_bytes, -1 AS sequence
-    FROM memory_space AS m JOIN _judged_memory AS j USING (space)
+    FROM memory_space AS m JOIN _relevant_memory AS j USING (space)
     UNION ALL
     SELECT r.space, r.requested_bytes, r.sequence
-    FROM memory_running AS r JOIN _judged_memory AS j USING (space)
+    FROM memory_running AS r JOIN _relevant_memory AS j USING (space)
 ),
 without AS (
     SELECT r.space, r.sequence,
@@ -61,11 +61,11 @@ at_peak AS (
     SELECT t.space, sum(t.bytes) AS temporary_bytes,
         string_agg(DISTINCT t.evidence, ',' ORDER BY t.evidence) AS evidence
     FROM temporary AS t
-    JOIN _judged_memory AS j USING (space)
+    JOIN _relevant_memory AS j USING (space)
     WHERE t.born <= j.peak_sequence AND coalesce(t.died > j.peak_sequence, true)
     GROUP BY t.space
 ),
-judged AS (
+evaluated AS (
     SELECT j.trace_id, j.label, j.peak_bytes, j.peak_during, l.lower_bytes, t.max_temporary_pct,
         coalesce(a.temporary_bytes, 0) AS temporary_bytes, a.evidence,
         100.0 * (j.peak_bytes - l.lower_bytes) / j.peak_bytes AS saved_pct,
@@ -73,7 +73,7 @@ judged AS (
             WHEN j.why_unknown IS NOT NULL THEN j.why_unknown
             WHEN NOT j.has_optimizer THEN 'the recording has no optimizer step'
         END AS why_not
-    FROM _judged_memory AS j
+    FROM _relevant_memory AS j
     JOIN lower_peak AS l USING (space)
     LEFT JOIN at_peak AS a USING (space)
     CROSS JOIN setting AS t
@@ -97,7 +97,7 @@ SELECT trace_id,
             format_bytes(lower_bytes), saved_pct)
     END AS reason,
     NULL::VARCHAR AS advice
-FROM judged
+FROM evaluated
 QUALIFY row_number() OVER (
     PARTITION BY trace_id
     ORDER BY list_position(['pass', 'not evaluable', 'finding'], verdict) DESC,

@@ -37,7 +37,7 @@ operation AS (
         bool_or(op_kind = 'graph') AS has_graph
     FROM window_op GROUP BY ALL
 ),
-judged AS (
+evaluated AS (
     SELECT w.trace_id, b.busy_pct, r.recurrent_pct, r.evidence, s.min_busy_pct,
         w.advice AS to_collect,
         CASE
@@ -66,7 +66,7 @@ SELECT trace_id,
     min_busy_pct AS threshold, '%' AS unit,
     CASE WHEN why_not IS NULL THEN evidence END AS evidence, coalesce(why_not, reason) AS reason,
     CASE WHEN verdict = 'not evaluable' THEN to_collect END AS advice
-FROM judged
+FROM evaluated
 QUALIFY row_number() OVER (
     PARTITION BY trace_id
     ORDER BY list_position(['pass', 'not evaluable', 'finding'], verdict) DESC,

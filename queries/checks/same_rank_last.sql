@@ -24,7 +24,7 @@ worst AS (
 setting AS (
     SELECT getvariable('min_share_pct')::DOUBLE AS min_share_pct
 ),
-judged AS (
+evaluated AS (
     SELECT w.*, s.min_share_pct,
         CASE WHEN w.verdict = 'same rank' THEN 'finding'
              -- The missing rank can be the late one.
@@ -43,9 +43,9 @@ SELECT NULL::VARCHAR AS trace_id, answer AS verdict,
     min_share_pct AS threshold, '%' AS unit,
     CASE WHEN answer <> 'not evaluable' THEN 'matched collectives' END AS evidence,
     job || ': ' || reason || cost AS reason, NULL::VARCHAR AS advice
-FROM judged
+FROM evaluated
 UNION ALL
 SELECT NULL, 'not evaluable', NULL, NULL, min_share_pct, '%', NULL,
     'no job has collectives of at least two ranks', NULL
-FROM setting WHERE NOT EXISTS (SELECT 1 FROM judged)
+FROM setting WHERE NOT EXISTS (SELECT 1 FROM evaluated)
 ORDER BY trace_id, reason

@@ -22,7 +22,7 @@ default = 80.0
 doc = "number of waves from which the last wave has little effect"
 default = 4.0
 [params.min_share_pct]
-doc = "minimum share of the kernel time for a kernel to be judged, in percent"
+doc = "minimum share of the kernel time of a kernel that is evaluated, in percent"
 default = 2.0
 */
 WITH
@@ -49,7 +49,7 @@ execution AS (
     JOIN kernel_occupancy o ON o.trace_id = k.trace_id AND o.kernel_id = k.kernel_id
     WHERE o.waves > 0
 ),
-judged AS (
+evaluated AS (
     SELECT e.*,
         e.wave_pct < s.min_wave_pct AND e.waves < s.waves_enough
             -- Persistent kernels launch a fixed number of blocks per SM, whatever the work.
@@ -68,7 +68,7 @@ by_name AS (
         sum(duration_ns * waves) FILTER (has_tail) AS tail_waves,
         100.0 * tail_ns
             / nullif(sum(sum(duration_ns)) OVER (PARTITION BY trace_id), 0) AS tail_pct
-    FROM judged GROUP BY trace_id, name
+    FROM evaluated GROUP BY trace_id, name
 ),
 summed AS (
     SELECT n.trace_id, count(*) FILTER (n.tail_pct >= s.min_share_pct) AS kernels,

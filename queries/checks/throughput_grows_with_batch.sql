@@ -67,7 +67,7 @@ sweep AS (
         AND d.gpu IS NOT DISTINCT FROM r.gpu
     GROUP BY r.workload, r.software, r.gpu
 ),
-judged AS (
+evaluated AS (
     SELECT *,
         CASE
             WHEN batches < 3 THEN format('{}: {} of 3 required batch sizes', sweep, batches)
@@ -90,7 +90,7 @@ answer AS (
              ELSE 'pass' END AS verdict,
         rho, min_rank_correlation, evidence, why_not,
         coalesce(why_not, sweep || ': ' || concat_ws('; ', drop, ranked)) AS reason
-    FROM judged
+    FROM evaluated
     UNION ALL
     SELECT 'not evaluable', NULL, min_rank_correlation, NULL, '',
         'no capture records its model, batch size and throughput'

@@ -91,7 +91,7 @@ measured AS (
         ON  p.trace_id = t.trace_id AND coalesce(p.process_id, -1) = t.process_id
         AND p.measure = 'period_ns'
 ),
-judged AS (
+evaluated AS (
     SELECT m.*, s.*,
         CASE
             WHEN measured_over = 'all iterations' AND iterations >= iterations_wanted THEN 'warm-up'
@@ -153,7 +153,7 @@ SELECT trace_id,
                 || 'look for waits for input, evaluation or logging in the loop, clock changes; '
                 || 'report the mean with its stall share instead of the median'
     END AS advice
-FROM judged
+FROM evaluated
 QUALIFY row_number() OVER (
     PARTITION BY trace_id
     ORDER BY list_position(['pass', 'not evaluable', 'finding'], verdict) DESC,

@@ -29,7 +29,7 @@ highest AS (
         PARTITION BY trace_id, device_id
         ORDER BY untracked_bytes DESC NULLS LAST, total_bytes DESC NULLS LAST, timestamp_ns) = 1
 ),
-judged AS (
+evaluated AS (
     SELECT h.*, t.*, 100.0 * h.untracked_bytes / h.total_bytes AS untracked_pct,
         if(count(*) OVER (PARTITION BY h.trace_id) = 1, '', format('device {}: ', h.device_id))
             AS label,
@@ -52,7 +52,7 @@ SELECT trace_id,
         format_bytes(untracked_bytes), format_bytes(used_bytes), untracked_pct,
         format_bytes(total_bytes))) AS reason,
     NULL::VARCHAR AS advice
-FROM judged
+FROM evaluated
 QUALIFY row_number() OVER (
     PARTITION BY trace_id
     ORDER BY list_position(['pass', 'not evaluable', 'finding'], verdict) DESC,

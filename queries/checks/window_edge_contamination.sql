@@ -53,7 +53,7 @@ shared AS (
         100.0 * coalesce(sum(ns) FILTER (is_unlaunched), 0) / nullif(sum(ns), 0) AS unlaunched_pct
     FROM kernel_in_window GROUP BY ALL
 ),
-judged AS (
+evaluated AS (
     SELECT *,
         -- Devices with under 10 % of the kernel time of the busiest one come last.
         kernel_ns >= 0.1 * max(kernel_ns) OVER (PARTITION BY trace_id) AS is_used,
@@ -73,7 +73,7 @@ SELECT trace_id,
     CASE WHEN verdict = 'finding' THEN 'warning' END AS severity,
     outside_pct AS value, max_outside_pct AS threshold, '%' AS unit, 'timeline' AS evidence, reason,
     NULL::VARCHAR AS advice
-FROM judged CROSS JOIN setting
+FROM evaluated CROSS JOIN setting
 WHERE outside_pct IS NOT NULL
 QUALIFY row_number() OVER (
     PARTITION BY trace_id ORDER BY is_used DESC, outside_pct DESC, process_id, device_id) = 1

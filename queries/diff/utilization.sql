@@ -37,7 +37,7 @@ ranked AS (
     JOIN trace t USING (trace_id)
     LEFT JOIN process p ON p.trace_id = w.trace_id AND p.process_id = w.process_id
 ),
-spent AS (
+activity_time AS (
     SELECT r.side, r.rank, r.iterations, sum(t.duration_ns) AS elapsed_ns,
         coalesce(sum(t.duration_ns) FILTER (t.activity <> 'idle'), 0) AS gpu_busy_ns,
         coalesce(sum(t.duration_ns) FILTER (t.kernel_active), 0) AS kernel_busy_ns,
@@ -62,7 +62,7 @@ fact AS (
             {'position': 5, 'measure': 'exposed_copy_pct', 'evidence': 'timeline', 'ns': copy_ns},
             {'position': 6, 'measure': 'idle_pct', 'evidence': 'timeline', 'ns': idle_ns}
         ], recursive := true)
-        FROM spent
+        FROM activity_time
     )
     UNION ALL
     SELECT side, rank, position, precision || ' ' || measure, evidence, pct, NULL

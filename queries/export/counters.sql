@@ -56,7 +56,7 @@ timed AS (
         lag(reserved_bytes) OVER (PARTITION BY space ORDER BY sequence)
 ),
 -- The last of several events at one instant counts.
-held AS (
+latest AS (
     SELECT space, metric, timestamp_ns, arg_max(bytes, sequence)::DOUBLE AS value
     FROM timed WHERE timestamp_ns IS NOT NULL
     GROUP BY space, metric, timestamp_ns
@@ -68,7 +68,7 @@ WHERE value IS NOT NULL
 UNION ALL
 SELECT 'memory', s.process_id, s.device_id, s.allocator, s.memory_kind, h.metric, 'byte',
     h.timestamp_ns, h.value
-FROM held AS h
+FROM latest AS h
 JOIN memory_space AS s USING (space)
 ORDER BY counter_kind, process_id, device_id, allocator, memory_kind, metric, unit, timestamp_ns,
     value

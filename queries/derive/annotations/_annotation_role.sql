@@ -149,7 +149,7 @@ classified AS (
         END AS phase
     FROM parsed
 ),
-judged AS (
+evaluated AS (
     SELECT
         domain, name, is_numbered, has_seq, is_module, is_library, is_iteration, phase,
         CASE
@@ -199,7 +199,7 @@ FROM (
     SELECT n.*, m.trace_id IS NOT NULL AND n.source IN ('module', 'operator') AS is_beside
     FROM named n LEFT JOIN marked m USING (trace_id)
 ) t
-JOIN judged j
+JOIN evaluated j
     ON  j.domain IS NOT DISTINCT FROM t.domain AND j.name = t.name
     AND j.is_numbered = t.is_numbered AND j.has_seq = (t.seq IS NOT NULL)
     AND j.is_module = t.is_module

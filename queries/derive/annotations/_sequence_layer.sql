@@ -87,14 +87,14 @@ run AS (
     WHERE s.layer_order IS NOT NULL
     GROUP BY ALL
 ),
-held AS (
+contained AS (
     SELECT trace_id, process_id, thread_id, domain_id, layer_order,
         unnest(generate_series(first_creator, last_creator)) AS creators
     FROM run WHERE last_creator >= first_creator
 ),
 owned AS (
     SELECT trace_id, process_id, thread_id, domain_id, creators, max(layer_order) AS layer_order
-    FROM held GROUP BY ALL
+    FROM contained GROUP BY ALL
 ),
 layer_of AS (
     SELECT s.trace_id, s.annotation_id, m.layer

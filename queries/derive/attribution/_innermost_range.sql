@@ -17,7 +17,7 @@ begun AS (
     SELECT *, start_ns::HUGEINT * 9_223_372_036_854_775_808 + annotation_id AS innermost
     FROM _range_begin
 ),
-held AS (
+contained AS (
     SELECT host_thread, is_library, first_position AS position, innermost
     FROM begun WHERE end_ns IS NULL
     UNION ALL
@@ -33,7 +33,7 @@ held AS (
 chosen AS (
     SELECT host_thread, position,
         coalesce(max(innermost) FILTER (NOT is_library), max(innermost)) AS innermost
-    FROM held GROUP BY ALL
+    FROM contained GROUP BY ALL
 )
 SELECT l.trace_id, l.api_call_id, (c.innermost & 9_223_372_036_854_775_807)::BIGINT AS annotation_id
 FROM launch l

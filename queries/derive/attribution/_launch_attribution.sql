@@ -29,7 +29,7 @@ library_phase = "phase marked by a range of a library (DALI: data); NULL without
 is_graph_launch = "true if the call launches a graph of CUDA or HIP"
 */
 WITH
-held AS (
+contained AS (
     SELECT r.host_thread, unnest(generate_series(r.first_position, r.last_position)) AS position,
         m.layer_order,
         CASE WHEN m.phase IS NOT NULL THEN m.position END AS phase_position,
@@ -52,7 +52,7 @@ own AS (
         arg_max(phase, phase_position) AS phase, max(backward_position) AS backward_position,
         bool_or(is_backward) AS is_backward, bool_or(is_forward) AS is_forward,
         max(iteration) AS iteration, min(library_phase) AS library_phase
-    FROM held GROUP BY ALL
+    FROM contained GROUP BY ALL
 )
 SELECT l.trace_id, l.api_call_id, l.process_id, l.thread_id, l.start_ns, l.end_ns, o.layer_order,
     o.phase::VARCHAR AS phase, o.backward_position, o.is_backward, o.is_forward, o.iteration,

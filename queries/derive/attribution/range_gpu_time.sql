@@ -30,7 +30,7 @@ operation AS (
 run AS (
     SELECT DISTINCT host_thread, first_position, last_position FROM _range_launch_interval
 ),
-held AS (
+contained AS (
     SELECT *, unnest(generate_series(first_position, last_position)) AS position FROM run
 ),
 summed AS (
@@ -38,7 +38,7 @@ summed AS (
         min(o.start_ns) AS gpu_start_ns, max(o.end_ns) - min(o.start_ns) AS gpu_ns,
         sum(o.sum_ns)::BIGINT AS gpu_sum_ns, count(*) AS launches,
         sum(o.operations)::BIGINT AS operations
-    FROM held h
+    FROM contained h
     JOIN operation o ON o.host_thread = h.host_thread AND o.position = h.position
     GROUP BY ALL
 )

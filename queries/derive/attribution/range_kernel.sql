@@ -56,7 +56,7 @@ place AS MATERIALIZED (
     SELECT *, row_number() OVER () AS place
     FROM (SELECT DISTINCT trace_id, process_id, thread_id, kernel_name FROM launched)
 ),
-held AS MATERIALIZED (
+contained AS MATERIALIZED (
     SELECT p.place, coalesce(m.path_id, 0) AS path_id, m.annotation_id, l.kernel_id, l.duration_ns
     FROM launched l
     JOIN place p
@@ -68,14 +68,15 @@ held AS MATERIALIZED (
         ON m.trace_id = lr.trace_id AND m.annotation_id = lr.annotation_id
 ),
 by_range AS (
-    SELECT place, path_id, annotation_id, count(*) AS held, count(duration_ns) AS timed,
+    SELECT place, path_id, annotation_id, count(*) AS contained, count(duration_ns) AS timed,
         sum(duration_ns)::BIGINT AS total_ns, min(duration_ns) AS min_ns,
         max(duration_ns) AS max_ns,
         sum(duration_ns::HUGEINT * duration_ns) AS squares
-    FROM held GROUP BY ALL
+    FROM contained GROUP BY ALL
 ),
 summed AS MATERIALIZED (
-    SELECT place, path_id, count(annotation_id) AS range_instances, sum(held)::BIGINT AS held,
+    SELECT place, path_id, count(annotation_id) AS range_instances,
+        sum(contained)::BIGINT AS contained,
         sum(timed)::BIGINT AS timed, sum(total_ns)::BIGINT AS total_ns, min(min_ns) AS min_ns,
         max(max_ns) AS max_ns, sum(squares)::HUGEINT AS squares
     FROM by_range GROUP BY ALL
@@ -85,8 +86,8 @@ summed AS MATERIALIZED (
 several AS (
     SELECT h.place, h.path_id, count(DISTINCT h.kernel_id) AS instances,
         median(h.duration_ns)::DOUBLE AS median_ns
-    FROM held h
-    SEMI JOIN (SELECT place, path_id FROM summed WHERE held > 1) s
+    FROM contained h
+    SEMI JOIN (SELECT place, path_id FROM summed WHERE contained > 1) s
         ON s.place = h.place AND s.path_id = h.path_id
     GROUP BY ALL
 ),

@@ -25,7 +25,7 @@ least_bytes = "part of operator_flop.least_bytes"
 */
 WITH
 -- The operators do not overlap on a thread, so only the last one begun before a launch can hold it.
-held AS (
+launching AS (
     SELECT f.trace_id, f.annotation_id, f.pass, f.convention, f.precision, f.flop, f.model_flop,
         f.least_bytes,
         l.api_call_id
@@ -44,7 +44,7 @@ part AS (
         coalesce(TRY_CAST(p.compute_capability AS DOUBLE) < 7, false) AS lacks_tensor_cores,
         count(*) OVER operator = 1 AS is_only,
         o.duration_ns / nullif(sum(o.duration_ns) OVER operator, 0) AS share
-    FROM held h
+    FROM launching h
     JOIN op_launch l ON l.trace_id = h.trace_id AND l.api_call_id = h.api_call_id
     JOIN gpu_op o ON o.trace_id = l.trace_id AND o.op_kind = l.op_kind AND o.op_id = l.op_id
     LEFT JOIN kernel_class c ON c.trace_id = o.trace_id AND c.name = o.name

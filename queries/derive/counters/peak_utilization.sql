@@ -47,7 +47,7 @@ known AS (
     WHERE u.iteration IS NULL AND u.layer IS NULL AND u.kernel_name IS NULL
     GROUP BY ALL
 ),
-judged AS (
+evaluated AS (
     SELECT k.*,
         CASE
             WHEN k.reason IS NOT NULL THEN k.reason
@@ -66,6 +66,6 @@ SELECT trace_id, process_id, device_id,
     CASE WHEN why_not IS NULL THEN busy_pct END AS busy_pct,
     CASE WHEN why_not IS NULL THEN elapsed_pct END AS elapsed_pct,
     precisions, evidence, why_not
-FROM judged
+FROM evaluated
 QUALIFY row_number() OVER (
     PARTITION BY trace_id, process_id, device_id ORDER BY why_not IS NOT NULL, evidence) = 1

@@ -404,7 +404,7 @@ boundary AS (
         ORDER BY gap_ns DESC NULLS LAST, host_gap_ns DESC NULLS LAST, first_position,
             occurrences DESC, level, signature) = 1
 ),
-found AS (
+boundary_position AS (
     SELECT b.*, o.position
     FROM boundary b JOIN occurrence o USING (sequence, level, signature)
 ),
@@ -437,7 +437,7 @@ begun AS (
     FROM (
         SELECT sequence, distance, position,
             lead(position) OVER (PARTITION BY sequence ORDER BY position) AS next_position
-        FROM (FROM found SELECT sequence, distance, position
+        FROM (FROM boundary_position SELECT sequence, distance, position
               UNION ALL FROM missed SELECT sequence, distance, position)
     ) p
     JOIN (

@@ -134,7 +134,7 @@ launching AS (
     QUALIFY count(*) >= 0.25 * max(count(*)) OVER (PARTITION BY trace_id, process_id)
 ),
 -- If ranges overlap, launches belong to the one that started last.
-held AS (
+measured AS (
     SELECT o.*, coalesce(e.gpu_ns, 0) - coalesce(b.gpu_ns, 0) AS gpu_ns
     FROM (
         SELECT *, least(end_ns, coalesce(lead(start_ns) OVER (
@@ -153,7 +153,7 @@ covering AS (
         any_value(h.family) AS family, count(*) AS ranges,
         sum(h.gpu_ns) / any_value(t.gpu_ns) AS coverage,
         count(DISTINCT h.text) = count(*) OR any_value(h.kind) = 'phases' AS is_counted
-    FROM held h
+    FROM measured h
     ANTI JOIN inside_call i USING (family_id)
     JOIN total t ON t.trace_id = h.trace_id AND t.process_id IS NOT DISTINCT FROM h.process_id
     WHERE h.kind = 'start_end' OR EXISTS (
@@ -178,4 +178,4 @@ SELECT h.trace_id, h.process_id,
     h.text AS label, h.start_ns, h.end_ns, h.thread_id, h.annotation_id, b.family,
     round(least(b.coverage, 1), 4) AS coverage,
     round(least(b.coverage * CASE WHEN b.is_counted THEN 1 ELSE 0.9 END, 0.99), 4) AS confidence
-FROM held h JOIN best b USING (family_id)
+FROM measured h JOIN best b USING (family_id)

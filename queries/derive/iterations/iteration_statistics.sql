@@ -142,13 +142,13 @@ slope AS (
     FROM block a JOIN block b USING (trace_id, process_id, measure)
     WHERE b.place > a.place GROUP BY ALL
 ),
-found AS (
+recognition AS (
     SELECT trace_id, coalesce(process_id, -1) AS process_id, any_value(clock) AS clock,
         any_value(measured_over) AS measured_over, any_value(method) AS method,
         any_value(confidence) AS confidence
     FROM iteration GROUP BY ALL
 ),
-judged AS (
+evaluated AS (
     SELECT s.*, coalesce(t.stalls, 0) AS stalls,
         100.0 * coalesce(t.stall_ns, 0) / nullif(s.total_ns, 0) AS stall_share_pct,
         p.stall_spacing, u.typical_ns,
@@ -156,7 +156,7 @@ judged AS (
              THEN 100.0 * l.slope * (s.n - 1) / nullif(s.mean_ns, 0) END AS trend_pct,
         g.low_ns, g.high_ns, g.in_turn, f.clock, f.measured_over, f.method, f.confidence
     FROM summed s
-    JOIN found f USING (trace_id, process_id)
+    JOIN recognition f USING (trace_id, process_id)
     LEFT JOIN stalled t USING (trace_id, process_id, measure)
     LEFT JOIN spaced p USING (trace_id, process_id, measure)
     LEFT JOIN usual u USING (trace_id, process_id, measure)
@@ -185,4 +185,4 @@ SELECT trace_id, nullif(process_id, -1) AS process_id, measure, n, total_ns, mea
              THEN format('varies: coefficient of variation {:.1f} %', cv_pct) END
     ), ''), 'steady') AS stability,
     clock, measured_over, method, confidence
-FROM judged
+FROM evaluated

@@ -34,7 +34,7 @@ classed AS (
         PARTITION BY o.trace_id, o.process_id, o.device_id, o.stream_id
         ORDER BY o.start_ns, o.op_id)
 ),
-judged AS (
+evaluated AS (
     SELECT *,
         CASE WHEN type_evidence = 'layers.json'
              THEN regexp_matches(layer_type, '(?i)lstm|gru|rnn|recurrent')
@@ -53,5 +53,5 @@ SELECT trace_id, process_id, device_id,
         AS has_persistent,
     CASE WHEN bool_or(type_evidence = 'layers.json') THEN 'layers.json' ELSE 'kernel name' END
         AS evidence
-FROM judged
+FROM evaluated
 GROUP BY trace_id, process_id, device_id

@@ -33,7 +33,7 @@ lived AS (
     ASOF LEFT JOIN _memory_phase AS r
         ON r.space = b.space AND b.died_sequence >= r.first_sequence
 ),
-judged AS (
+evaluated AS (
     SELECT l.*, coalesce(l.phase, s.phase, l.run_phase) AS born_phase,
         s.is_workspace, s.is_communication, s.is_transfer, s.is_gradient_seed,
         s.operator, s.layer, z.is_zero_grad
@@ -58,4 +58,4 @@ SELECT trace_id, space, address, requested_bytes, born_sequence, died_sequence, 
         WHEN is_transfer THEN 'input'
         WHEN born_phase = 'forward' THEN if(outlives_phase, 'feature_map', 'temporary')
     END AS stack_class
-FROM judged
+FROM evaluated

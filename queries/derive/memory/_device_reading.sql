@@ -18,7 +18,7 @@ reserved_bytes = "bytes that allocators of this trace held then; NULL when unkno
 untracked_bytes = "bytes in use less these; NULL when unknown"
 */
 WITH
-held AS (
+reserved AS (
     SELECT r.trace_id, s.device_id, r.space, r.timestamp_ns,
         arg_max(r.reserved_bytes, r.sequence) AS reserved_bytes
     FROM memory_running AS r
@@ -32,14 +32,14 @@ reading AS (
 asked AS (
     SELECT d.reading_id, s.space, d.timestamp_ns
     FROM reading AS d
-    JOIN (SELECT DISTINCT trace_id, device_id, space FROM held) AS s
+    JOIN (SELECT DISTINCT trace_id, device_id, space FROM reserved) AS s
         ON s.trace_id = d.trace_id AND s.device_id = d.device_id
 ),
 -- Each allocator has its own events: sum the last value of each.
 then_held AS (
     SELECT a.reading_id, sum(h.reserved_bytes) AS reserved_bytes
     FROM asked AS a
-    ASOF JOIN held AS h ON h.space = a.space AND a.timestamp_ns >= h.timestamp_ns
+    ASOF JOIN reserved AS h ON h.space = a.space AND a.timestamp_ns >= h.timestamp_ns
     GROUP BY a.reading_id
 ),
 final AS (

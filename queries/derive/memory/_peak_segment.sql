@@ -5,7 +5,7 @@ source   = """events of segments, and segments of the final snapshot without eve
     to the bytes held at the peak. Up to 1 MiB behind a block of more than 1 MiB belong to the
     block, since PyTorch does not split off such rests"""
 grain    = "segment"
-needs    = ["memory_segment", "_judged_memory"]
+needs    = ["memory_segment", "_relevant_memory"]
 optional = ["allocation", "memory_event", "memory_running", "memory_space"]
 returns = ["trace_id", "space", "address", "bytes", "live_bytes"]
 [columns]
@@ -22,7 +22,7 @@ event AS (
 -- Expandable segments grow and shrink at their ends: their free memory is not fragmented.
 fixed AS (
     SELECT j.trace_id, j.space, j.peak_sequence
-    FROM _judged_memory AS j
+    FROM _relevant_memory AS j
     WHERE j.space NOT IN (
         SELECT space FROM event WHERE operation IN ('segment_map', 'segment_unmap')
         UNION
@@ -52,14 +52,14 @@ segment AS (
         ON f.space = hash(s.trace_id, s.process_id, s.device_id, s.allocator, NULL::VARCHAR)
     ANTI JOIN event AS e ON e.space = f.space AND e.address = s.address
 ),
-held AS (
+reserved AS (
     SELECT f.space, coalesce(r.reserved_bytes, m.start_reserved_bytes) AS reserved_bytes
     FROM fixed AS f
     JOIN memory_space AS m USING (space)
     LEFT JOIN memory_running AS r ON r.space = f.space AND r.sequence = f.peak_sequence
 ),
 complete AS (
-    SELECT space FROM segment JOIN held USING (space)
+    SELECT space FROM segment JOIN reserved USING (space)
     GROUP BY space, reserved_bytes HAVING sum(bytes) = reserved_bytes
 ),
 block AS (

@@ -20,11 +20,11 @@ operator = "innermost operator of PyTorch"
 layer = "innermost file and function of a module's forward; NULL outside of modules"
 */
 WITH
--- A frame is repeated in many stacks: judge each once.
+-- A frame is repeated in many stacks: evaluate each once.
 frame AS (
     SELECT DISTINCT function, file, module FROM memory_stack
 ),
-judged AS (
+evaluated AS (
     -- Paths are redacted in archives, modules are not.
     SELECT function, file, module,
         starts_with(function, 'torch::autograd::Engine') AS in_engine,
@@ -64,7 +64,7 @@ stack AS (
         arg_min(j.operator, s.depth) FILTER (j.operator <> '') AS operator,
         arg_min(j.layer, s.depth) AS layer
     FROM memory_stack AS s
-    JOIN judged AS j
+    JOIN evaluated AS j
         ON j.function IS NOT DISTINCT FROM s.function AND j.file IS NOT DISTINCT FROM s.file
         AND j.module IS NOT DISTINCT FROM s.module
     GROUP BY s.trace_id, s.stack_id

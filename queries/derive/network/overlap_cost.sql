@@ -57,7 +57,7 @@ summed AS (
             / sum(other_ns) FILTER (alone >= 4) AS placebo
     FROM placed GROUP BY ALL
 ),
-judged AS (
+evaluated AS (
     SELECT *, 100.0 * coalesce(slowed_ns, 0) / under_ns AS matched_pct,
         CASE
             WHEN places = 0 THEN 'no kernel runs under communication in some steps and alone in '
@@ -76,6 +76,6 @@ SELECT j.trace_id, j.process_id, j.device_id, c.iterations,
     CASE WHEN j.reason IS NULL THEN j.slowed_ns / j.alone_ns END AS slowdown,
     CASE WHEN slowdown IS NOT NULL THEN j.under_ns / c.iterations * (1 - 1 / greatest(slowdown, 1))
     END AS cost_ns, j.reason
-FROM judged j
+FROM evaluated j
 JOIN counted c USING (trace_id, process_id, device_id)
 ORDER BY j.trace_id, j.process_id, j.device_id

@@ -89,7 +89,7 @@ shared AS (
 clock AS (
     SELECT job, max(uncertainty_ns) AS uncertainty_ns FROM matched_collective GROUP BY job
 ),
-judged AS (
+evaluated AS (
     SELECT s.*, c.uncertainty_ns,
         CASE WHEN s.most_decided < getvariable('min_collectives')::BIGINT
                 THEN 'not evaluable'
@@ -112,6 +112,6 @@ SELECT j.job, j.rank, j.collectives, j.decided, j.times_last, j.share_pct AS sha
             j.most_decided) END
         || coalesce('; rank ' || r.missing_ranks || ' is missing', '') AS reason,
     o.method AS clock, j.uncertainty_ns, r.missing_ranks
-FROM judged j
+FROM evaluated j
 JOIN job_ranks r ON r.job = j.job
 LEFT JOIN clock_offset o ON o.job = j.job AND o.rank = j.rank

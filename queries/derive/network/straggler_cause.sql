@@ -151,7 +151,7 @@ extra AS (
     LEFT JOIN divided d USING (job, rank)
     LEFT JOIN waits w USING (job, rank)
 ),
-judged AS (
+evaluated AS (
     SELECT *,
         CASE
             WHEN steps IS NULL THEN 'no step is in the analysis window of every rank'
@@ -175,7 +175,7 @@ named AS (
             WHEN most = 'host' THEN 'host'
             WHEN slower_ns > more_work_ns THEN 'slower at equal work'
             ELSE 'more work' END AS cause
-    FROM judged
+    FROM evaluated
 )
 SELECT job, rank, coalesce(steps, 0) AS steps, step_ns, lost_ns, peers, is_gpu, kind, calls,
     peer_calls, work_ns, peer_work_ns, equal_work_ratio, slower_ns, more_work_ns, input_ns,

@@ -51,7 +51,7 @@ named AS (
     JOIN kernel_class c USING (trace_id, name)
     WHERE starts_with(c.direction, 'backward')
 ),
-told AS (
+evidence_of AS (
     SELECT t.trace_id,
         CASE WHEN t.capture ->> '$.optimizer' IS NOT NULL THEN 'capture.json'
              WHEN p.trace_id IS NOT NULL
@@ -63,7 +63,7 @@ told AS (
     LEFT JOIN phased p USING (trace_id)
     LEFT JOIN named n USING (trace_id)
 ),
-found AS (
+recognition AS (
     SELECT trace_id, coalesce(process_id, -1) AS process_id, any_value(method) AS method
     FROM iteration GROUP BY ALL
 ),
@@ -89,8 +89,8 @@ windowed AS (
     JOIN analysis_window w
         ON  w.trace_id = u.trace_id AND coalesce(w.process_id, -1) = u.process_id
         AND coalesce(w.device_id, -1) = u.device_id
-    JOIN told t ON t.trace_id = u.trace_id
-    LEFT JOIN found f ON f.trace_id = u.trace_id AND f.process_id = u.process_id
+    JOIN evidence_of t ON t.trace_id = u.trace_id
+    LEFT JOIN recognition f ON f.trace_id = u.trace_id AND f.process_id = u.process_id
     LEFT JOIN process p ON p.trace_id = u.trace_id AND p.process_id = u.process_id
 )
 SELECT trace_id, process_id, device_id, pid, label, measured_over, iterations, span, kernels,

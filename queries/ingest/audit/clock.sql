@@ -190,7 +190,7 @@ violation AS (
     GROUP BY e.process_id, e.device_id
 ),
 
-judged AS (
+evaluated AS (
     SELECT e.*, v.early, v.early_then, v.late_then,
         -- is_behind: operations start before their launch. is_ahead: waits return before the end of
         -- their operation. is_late: even an idle GPU starts no operation within a second.
@@ -217,5 +217,5 @@ SELECT process_id, device_id, at_ns, offset_ns::BIGINT AS offset_ns, slope AS dr
         WHEN is_late AND 2 * telling >= launches THEN 'unknown'
         ELSE 'agree'
     END AS verdict
-FROM judged
+FROM evaluated
 ORDER BY launches DESC, process_id, device_id

@@ -1,6 +1,6 @@
 -- Kernels that start more than 10 us before an earlier kernel of their stream ends. A stream runs
--- its kernels one after the other; nodes of a CUDA graph are exempt. overlap_worst.sql judges the
--- result. Of large tables, only one in `$every` runs of 2,000 rows is checked, and with
+-- its kernels one after the other; nodes of a CUDA graph are exempt. overlap_worst.sql evaluates
+-- the result. Of large tables, only one in `$every` runs of 2,000 rows is checked, and with
 -- overlap_longest.sql the kernels after the longest one of each stream.
 SELECT kernel_id, process_id, device_id, context_id, stream_id, start_ns, end_ns, earlier_end_ns
 FROM (

@@ -85,7 +85,7 @@ grouped AS (
     JOIN _peak_allocation AS a USING (space)
     GROUP BY ALL
 ),
-held AS (
+reserved AS (
     SELECT sweep, device_id, batch_size,
         max(coalesce(peak_reserved_bytes, peak_requested_bytes)) AS held_bytes,
         CASE
@@ -98,7 +98,7 @@ held AS (
 line AS (
     SELECT sweep, device_id, batch_size AS from_batch, held_bytes AS from_bytes, evidence,
         lead(batch_size) OVER by_batch AS to_batch, lead(held_bytes) OVER by_batch AS to_bytes
-    FROM held
+    FROM reserved
     WINDOW by_batch AS (PARTITION BY sweep, device_id ORDER BY batch_size)
 ),
 asked AS (

@@ -62,7 +62,7 @@ asked AS (
             getvariable('bandwidth_gbit'), ',')::DOUBLE[])) AS bandwidth_gbit
     ) b
 ),
-told AS (
+answer AS (
     SELECT trace_id, layer, position, forward_s, backward_s, gradient_bytes, workers,
         bandwidth_gbit, communication_s, NULL::DOUBLE AS modelled_s, NULL::VARCHAR AS basis,
         NULL::VARCHAR AS reason, 'modelled' AS evidence, inputs
@@ -82,5 +82,5 @@ SELECT trace_id, workers, bandwidth_gbit, layer, position, communication_s,
         PARTITION BY trace_id, workers, bandwidth_gbit), 0) AS gradient_share_pct,
     modelled_s, 100 * (communication_s / nullif(modelled_s, 0) - 1) AS deviation_pct, basis, reason,
     evidence, inputs
-FROM told
+FROM answer
 ORDER BY trace_id, workers, bandwidth_gbit, ratio DESC NULLS LAST, position

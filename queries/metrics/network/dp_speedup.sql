@@ -109,7 +109,7 @@ side AS (
         p.workers * p.alone_s / nullif(greatest(p.alone_s, coalesce(e.end_s, 0)), 0) AS speedup
     FROM point p LEFT JOIN ended e USING (id)
 ),
-told AS (
+answer AS (
     SELECT trace_id, scheme, workers, bandwidth_gbit, inputs, band, any_value(alone_s) AS compute_s,
         any_value(iteration_s) FILTER (side = 0) AS iteration_s,
         min(iteration_s) AS iteration_low_s, max(iteration_s) AS iteration_high_s,
@@ -126,7 +126,7 @@ SELECT t.trace_id, t.scheme, t.workers, t.bandwidth_gbit, t.iteration_s,
     m.iteration_s AS measured_s, m.speedup AS measured_speedup,
     100 * (t.iteration_s / m.iteration_s - 1) AS error_pct, m.source AS measured_by,
     'modelled' AS evidence, t.inputs
-FROM told t
+FROM answer t
 LEFT JOIN measured_speedup m
     ON  m.trace_id = t.trace_id AND m.scheme = t.scheme AND m.workers = t.workers
     AND m.bandwidth_gbit = t.bandwidth_gbit

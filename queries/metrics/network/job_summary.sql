@@ -49,7 +49,7 @@ iterations AS (
     JOIN (SELECT job, max(iterations) AS most FROM iterations_of GROUP BY job) h USING (job)
     GROUP BY o.job
 ),
-one AS (
+collective_once AS (
     SELECT job, communicator, sequence, any_value(mismatch) AS mismatch
     FROM matched_collective GROUP BY ALL
 ),
@@ -60,7 +60,7 @@ matched AS (
                 arg_min(sequence, sequence) FILTER (mismatch IS NOT NULL),
                 arg_min(communicator, sequence) FILTER (mismatch IS NOT NULL),
                 arg_min(mismatch, sequence) FILTER (mismatch IS NOT NULL)) END AS why
-    FROM one GROUP BY job
+    FROM collective_once GROUP BY job
 ),
 clock AS (
     SELECT job, string_agg(DISTINCT method, ', ' ORDER BY method)

@@ -134,7 +134,7 @@ bracket_5 AS MATERIALIZED (FROM narrowed('bracket_4')),
 bracket_6 AS MATERIALIZED (FROM narrowed('bracket_5')),
 -- Within the last bracket, the time grows by no more than that of the gradient, unless it jumps:
 -- with P3 by the time of a slice, where another layer is sent first. Before the jump it is in time.
-found AS (
+smallest AS (
     FROM ring
     UNION ALL
     SELECT b.ask, b.low + CASE
@@ -144,7 +144,7 @@ found AS (
             ELSE 0 END AS byte_s
     FROM bracket_6 b JOIN asked a USING (ask)
 ),
-told AS (
+answer AS (
     SELECT a.*, f.byte_s,
         CASE
             WHEN e.ask IS NULL AND a.wanted_s >= a.alone_s * (1 - 1e-12) THEN NULL
@@ -166,12 +166,12 @@ told AS (
         SELECT trace_id, min(ready_s) AS first_s FROM _dp_layer GROUP BY trace_id
     ) l USING (trace_id)
     LEFT JOIN exchanged e USING (ask)
-    LEFT JOIN found f USING (ask)
+    LEFT JOIN smallest f USING (ask)
 ),
 banded AS (
     SELECT trace_id, scheme, workers, target_speedup, min(min_gbit_s) AS least_gbit_s,
         CASE WHEN count(min_gbit_s) = count(*) THEN max(min_gbit_s) END AS most_gbit_s
-    FROM told GROUP BY ALL
+    FROM answer GROUP BY ALL
 ),
 below AS (
     SELECT a.ask, max(m.bandwidth_gbit) AS gbit
@@ -195,7 +195,7 @@ SELECT trace_id, scheme, workers, target_speedup, target, min_gbit_s,
         AS no_overlap_gbit_s,
     below.gbit AS measured_below_gbit_s, enough.gbit AS measured_enough_gbit_s,
     reason, 'modelled' AS evidence, inputs
-FROM told
+FROM answer
 JOIN banded USING (trace_id, scheme, workers, target_speedup)
 LEFT JOIN below USING (ask)
 LEFT JOIN enough USING (ask)

@@ -29,13 +29,13 @@ panels = ["trace_id", "pid"]
 limit  = 4000
 */
 WITH
-judged AS (
+timed AS (
     SELECT *, end_ns - start_ns AS step_ns,
         median(end_ns - start_ns) OVER (PARTITION BY trace_id, process_id) AS median_ns
     FROM step_window
 ),
 typical AS (
-    FROM judged
+    FROM timed
     QUALIFY row_number() OVER (
         PARTITION BY trace_id, process_id ORDER BY abs(step_ns - median_ns), step) = 1
 ),

@@ -189,7 +189,7 @@ rated AS (
                 / nullif(s.elapsed_ns, 0) * 1e9) AS tokens_per_s
     FROM span s JOIN trace t USING (trace_id) CROSS JOIN setting v
 ),
-judged AS (
+evaluated AS (
     SELECT r.*, 'shapes' AS convention, 0 AS position, f.model_flop, f.executed_flop,
         f.model_flop / nullif(r.tokens_per_s * r.elapsed_ns / 1e9, 0) AS flop_per_token,
         f.precision AS arithmetic, f.executed_flop / nullif(f.executed_ns, 0) * 1e9 AS peak_flops,
@@ -236,6 +236,6 @@ SELECT j.trace_id, p.pid, nullif(j.device_id, -1) AS device_id, j.iteration, j.c
     coalesce(j.why_not, CASE WHEN round(greatest(j.mfu_pct, j.hfu_pct), 6) > 100
         THEN 'above the physical peak (' || round(greatest(j.mfu_pct, j.hfu_pct), 1)
             || ' %): FLOP, tokens, peak or times are wrong' END) AS reason
-FROM judged j
+FROM evaluated j
 LEFT JOIN process p ON p.trace_id = j.trace_id AND p.process_id = j.process_id
 ORDER BY j.trace_id, p.pid, j.process_id, j.device_id, j.iteration NULLS FIRST, j.position

@@ -130,7 +130,7 @@ rated AS (
         ON  p.trace_id = s.trace_id AND p.device_id = s.device_id
         AND (p.process_id IS NULL OR p.process_id = s.process_id)
 ),
-judged AS (
+evaluated AS (
     SELECT *,
         -- Below 95 % coverage, the missing kernels could move the point. Rounding keeps a value of
         -- exactly 100 % below the limit.
@@ -170,7 +170,7 @@ SELECT j.trace_id, p.pid, nullif(j.device_id, -1) AS device_id, j.row_kernel AS 
     j.covered_pct, j.evidence, j.bytes_evidence,
     coalesce(j.why_not, CASE WHEN j.peak_flops IS NULL THEN 'peak of this device unknown: no roof'
         WHEN j.bandwidth IS NULL THEN 'bandwidth of this device unknown: no roof' END) AS reason
-FROM judged j
+FROM evaluated j
 LEFT JOIN process p ON p.trace_id = j.trace_id AND p.process_id = j.process_id
 ORDER BY j.trace_id, p.pid, j.process_id, device_id, j.total_ns DESC NULLS LAST,
     j.row_kernel NULLS LAST, j.row_layer NULLS LAST, j.precision, j.evidence

@@ -93,7 +93,7 @@ def test_tests_of_a_relation_are_those_of_the_queries_that_use_it() -> None:
 
 def test_tests_of_a_check_name_its_rule(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(mutants_tests, "USES", tmp_path)
-    path = ROOT / "queries" / "derive" / "memory" / "_judged_memory.sql"
+    path = ROOT / "queries" / "derive" / "memory" / "_relevant_memory.sql"
     module = "tests/unit/queries/checks/test_checks_memory.py"
     found = Area("made", (), (module,)).tests_of(path, 1)
     assert f"{module}::test_the_threshold_of_feature_maps" in found

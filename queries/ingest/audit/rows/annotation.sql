@@ -6,7 +6,7 @@ WITH latest AS (
     WHERE kind <> 'mark' AND NOT is_no_time(end_ns, $middle)
 ),
 
-judged AS (
+evaluated AS (
     SELECT r.*, l.latest_ns,
         is_no_time(r.start_ns, $middle) OR (is_no_time(r.end_ns, $middle) AND NOT r.is_open)
             AS has_no_time,
@@ -29,4 +29,4 @@ SELECT
             THEN 'NVTX ranges that end before they start: {}; each becomes an instant'
     END AS fault,
     NOT has_no_time AS kept
-FROM judged
+FROM evaluated

@@ -1,6 +1,6 @@
 -- Collectives as PyTorch describes them. Without a time they are removed; implausible numbers
 -- become NULL.
-WITH judged AS (
+WITH evaluated AS (
     SELECT *,
         is_no_time(start_ns, $middle) OR is_no_time(end_ns, $middle) AS has_no_time,
         is_no_size(input_elements) OR is_no_size(output_elements) OR is_no_size(bytes)
@@ -25,4 +25,4 @@ SELECT
         WHEN has_no_group THEN 'collectives with an implausible number of ranks: {}; it is NULL'
     END AS fault,
     NOT has_no_time AS kept
-FROM judged
+FROM evaluated

@@ -1,7 +1,7 @@
 -- Kernels. Implausible values become NULL; the row stays, because its launch is still valid.
 -- Limits: a grid of 2^31 - 1 x 65,535 x 65,535 blocks, 1,024 threads per block, 255 registers per
 -- thread, and 16 MiB of shared memory, more than any SM has.
-WITH judged AS (
+WITH evaluated AS (
     SELECT *,
         is_no_time(start_ns, $middle) OR is_no_time(end_ns, $middle) AS has_no_time,
         end_ns < start_ns AS is_reversed,
@@ -54,4 +54,4 @@ SELECT
                 || 'and their occupancy is unknown'
     END AS fault,
     true AS kept
-FROM judged
+FROM evaluated

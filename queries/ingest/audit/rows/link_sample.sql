@@ -1,5 +1,5 @@
 -- Measurements of nccl-tests.
-WITH judged AS (
+WITH evaluated AS (
     SELECT *,
         is_no_size(bytes) OR is_no_size(elements) OR is_no_duration(time_ns)
             OR is_no_rank_count(ranks) OR is_no_rank_count(nodes) AS is_no_sample,
@@ -18,4 +18,4 @@ SELECT
         WHEN has_no_rate THEN 'measurements of a link with an implausible rate: {}; it is NULL'
     END AS fault,
     is_no_sample IS NOT TRUE AS kept
-FROM judged
+FROM evaluated

@@ -1,5 +1,5 @@
 -- Blocks of segments. A block at an implausible distance from the start of its segment is removed.
-WITH judged AS (
+WITH evaluated AS (
     SELECT *,
         is_no_size(bytes) OR is_no_size(address::HUGEINT - segment_address) AS is_no_block,
         is_no_size(requested_bytes) AS has_no_request
@@ -15,4 +15,4 @@ SELECT
         WHEN has_no_request THEN 'blocks with an implausible requested size: {}; it is NULL'
     END AS fault,
     is_no_block IS NOT TRUE AS kept
-FROM judged
+FROM evaluated

@@ -1,5 +1,5 @@
 -- Readings of a device's memory. Without a time they are kept.
-WITH judged AS (
+WITH evaluated AS (
     SELECT *,
         is_no_size(used_bytes) OR is_no_size(total_bytes) OR is_no_size(reserved_bytes)
             AS has_no_size,
@@ -17,4 +17,4 @@ SELECT
             THEN 'readings of device memory with implausible times: {}; they are NULL'
     END AS fault,
     has_no_size IS NOT TRUE AS kept
-FROM judged
+FROM evaluated

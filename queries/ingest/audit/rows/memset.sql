@@ -1,5 +1,5 @@
 -- Memory fills. Implausible values become NULL; the row stays.
-WITH judged AS (
+WITH evaluated AS (
     SELECT *,
         is_no_time(start_ns, $middle) OR is_no_time(end_ns, $middle) AS has_no_time,
         end_ns < start_ns AS is_reversed,
@@ -22,4 +22,4 @@ SELECT
         WHEN has_no_size THEN 'memory fills with an implausible size: {}; it is NULL'
     END AS fault,
     true AS kept
-FROM judged
+FROM evaluated

@@ -110,7 +110,7 @@ def test_a_class_is_stated_of_the_allocation_that_is_live_at_the_address() -> No
 def test_without_phases_and_classes_no_backward_pass_is_known() -> None:
     made = Profile()
     made.make(None, 9, None)
-    (row,) = relation(made, "_judged_memory")
+    (row,) = relation(made, "_relevant_memory")
     assert (row["has_backward"], row["has_optimizer"]) == (False, False)
 
 

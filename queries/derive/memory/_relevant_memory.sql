@@ -1,5 +1,5 @@
 /*
-title    = "Memory spaces that checks judge"
+title    = "Memory spaces that checks evaluate"
 question = "Which memory spaces of a trace matter, and do they show training?"
 source   = "spaces whose peak is at least a tenth of the highest peak of the trace"
 grain    = "memory space"
@@ -24,7 +24,7 @@ has_optimizer = "true if an optimizer step was recorded"
 why_unknown = "why classes are unknown; NULL if they can be known"
 */
 WITH
-judged AS (
+evaluated AS (
     FROM peak_memory
     QUALIFY 10 * requested_bytes >= max(requested_bytes) OVER (PARTITION BY trace_id)
         AND requested_bytes > 0
@@ -37,7 +37,7 @@ shown AS (
 ),
 in_phase AS (
     SELECT j.space, r.phase
-    FROM judged AS j
+    FROM evaluated AS j
     ASOF JOIN _memory_phase AS r ON r.space = j.space AND j.sequence >= r.first_sequence
 )
 SELECT j.trace_id, j.space, s.process_id, s.device_id, s.allocator,
@@ -63,7 +63,7 @@ SELECT j.trace_id, j.space, s.process_id, s.device_id, s.allocator,
         s.allocator = 'cuda',
         'the trace records memory that the driver gives to the framework, not its tensors', NULL
     ) AS why_unknown
-FROM judged AS j
+FROM evaluated AS j
 JOIN memory_space AS s USING (space)
 LEFT JOIN shown AS h USING (space)
 LEFT JOIN in_phase AS p USING (space)

@@ -12,11 +12,12 @@ import csv
 import json
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from importlib import import_module
 from pathlib import Path
 from typing import Any, Literal
 
 from sample_facts import Row
-from worked_causes import idle_causes
+from tbd_trace import resources
 from worked_host import (
     cpu_dominant_layer,
     cpu_iteration_summary,
@@ -29,9 +30,6 @@ from worked_kernels import (
     memory_operations,
     nvtx_gpu_time,
     nvtx_kernels,
-    nvtx_projection,
-    nvtx_summary,
-    trace_info,
 )
 from worked_layers import dominant_layer, layer_time
 from worked_memory import (
@@ -44,22 +42,18 @@ from worked_memory import (
     memory_timeline,
     memory_vs_batch,
 )
-from worked_network import comm_overhead, dp_speedup, min_bandwidth
+from worked_network import dp_speedup, min_bandwidth
 from worked_occupancy import occupancy
 from worked_plots import (
     gpu_activity,
     kernel_durations,
-    layer_occupancy,
     occupancy_histogram,
 )
 from worked_roofline import roofline
 from worked_segments import segment_map
-from worked_step import step_timeline
-from worked_suite import batch_sweep, cpu_suite_compare, suite_compare
+from worked_suite import cpu_suite_compare
 from worked_time import (
     compute_util,
-    iteration_summary,
-    iteration_timing,
     step_breakdown,
     throughput,
 )
@@ -122,9 +116,7 @@ MEMORY: list[tuple[str, Callable[[], list[Row]], dict[str, str]]] = [
     ("segment_map.top", lambda: segment_map(2), {"top": "2"}),
     ("memory_timeline.phase", lambda: memory_timeline("phase"), {"by": "phase"} | POINTS),
 ]
-CASES = [
-    Case("batch_sweep", batch_sweep),
-    Case("comm_overhead", comm_overhead),
+_LISTED = [
     Case("compute_util", lambda: compute_util({None: steady()})),
     Case("compute_util.iteration", lambda: compute_util(parts(steady())), {"by": "iteration"}),
     Case(
@@ -137,7 +129,6 @@ CASES = [
         lambda: compute_util({None: whole_trace()}),
         {"window": "trace"},
     ),
-    Case("dominant_layer", dominant_layer),
     Case("dp_speedup", dp_speedup, {"scheme": "ddp"}),
     Case("dominant_layer.type", lambda: dominant_layer("type"), {"by": "type"}),
     Case(
@@ -170,36 +161,26 @@ CASES = [
         for by in ("iteration", "layer", "kernel")
     ),
     *(Case(name, rows, parameters, capture="memory") for name, rows, parameters in MEMORY),
-    Case("gpu_activity", gpu_activity),
     Case("gpu_activity.bins", lambda: gpu_activity(7), {"bins": "7"}),
-    Case("idle_causes", idle_causes),
-    Case("iteration_summary", iteration_summary),
-    Case("iteration_timing", iteration_timing),
-    Case("kernel_durations", kernel_durations),
     Case(
         "kernel_durations.bins_per_decade",
         lambda: kernel_durations(1),
         {"bins_per_decade": "1"},
     ),
-    Case("kernel_summary", kernel_summary),
     Case(
         "kernel_summary.configuration",
         lambda: kernel_summary("configuration"),
         {"by": "configuration"},
     ),
-    Case("layer_occupancy", layer_occupancy),
-    Case("layer_time", layer_time),
     *(
         Case(f"layer_time.{by}", lambda by=by: layer_time(by), {"by": by})  # type: ignore[misc]
         for by in ("module", "op", "class")
     ),
-    Case("low_util_kernels", low_util_kernels),
     Case(
         "low_util_kernels.tensor",
         lambda: low_util_kernels("tensor", 2),
         {"precision": "tensor", "count": "2"},
     ),
-    Case("memory_operations", memory_operations),
     Case("mfu", mfu, capture="torch"),
     Case("mfu.iteration", lambda: mfu("iteration"), {"by": "iteration"}, capture="torch"),
     Case("min_bandwidth", min_bandwidth, {"scheme": "ddp"}),
@@ -209,19 +190,12 @@ CASES = [
         {"by": "memory_kind"},
     ),
     Case("module_summary", module_summary, capture="torch"),
-    Case("nvtx_gpu_time", nvtx_gpu_time),
     Case("nvtx_gpu_time.text", nvtx_gpu_time, {"by": "text"}),
-    Case("nvtx_kernels", nvtx_kernels),
     Case("nvtx_kernels.range", lambda: nvtx_kernels("range"), {"by": "range"}),
-    Case("nvtx_projection", nvtx_projection),
-    Case("nvtx_summary", nvtx_summary),
-    Case("occupancy", occupancy),
     Case("occupancy.trace", lambda: occupancy("trace"), {"by": "trace"}),
-    Case("occupancy_histogram", occupancy_histogram),
     Case("occupancy_histogram.bins", lambda: occupancy_histogram(3), {"bins": "3"}),
     Case("op_summary", op_summary, capture="torch"),
     Case("op_summary.name", lambda: op_summary("name"), {"by": "name"}, capture="torch"),
-    Case("roofline", roofline),
     Case("roofline.layer", lambda: roofline("layer"), {"by": "layer"}),
     Case("step_breakdown", lambda: step_breakdown({None: steady()})),
     Case(
@@ -229,14 +203,24 @@ CASES = [
         lambda: step_breakdown(parts(steady())),
         {"by": "iteration"},
     ),
-    Case("step_timeline", step_timeline),
-    Case("suite_compare", suite_compare),
     Case("tensor_util", lambda: utilization("tensor")),
     Case("tensor_util.layer", lambda: utilization("tensor", "layer"), {"by": "layer"}),
-    Case("throughput", throughput),
     Case("throughput.batch_size", lambda: throughput(64), {"batch_size": "64"}),
-    Case("trace_info", trace_info),
 ]
+
+
+def _by_name() -> list[Case]:
+    """Return a case of the sample for each function that is named after a query not listed."""
+    names = {path.stem for path in resources.queries().glob("metrics/*/*.sql")}
+    names -= {case.name for case in _LISTED}
+    modules = [import_module(path.stem) for path in sorted(GOLDEN.glob("worked_*.py"))]
+    named = {
+        name: getattr(module, name) for module in modules for name in names & vars(module).keys()
+    }
+    return [Case(name, function) for name, function in sorted(named.items())]
+
+
+CASES = [*_LISTED, *_by_name()]
 
 
 def text(value: Any) -> str:

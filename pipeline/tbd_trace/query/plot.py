@@ -81,6 +81,9 @@ def parse_plot(tables: dict[str, Any] | list[dict[str, Any]]) -> Plot:
         TypeError: a table is invalid.
     """
     first, *others = tables if isinstance(tables, list) else [tables]
+    for key in ("y", "panels", "log", "label", "roof", "band"):
+        if not isinstance(first.get(key, []), list):
+            raise TypeError(f"{key} of its plot is not a list of names")
     plot = Plot(**first, otherwise=parse_plot(others) if others else None)
     if not plot.columns or not all(isinstance(name, str) for name in plot.columns):
         raise TypeError("its plot names no columns")

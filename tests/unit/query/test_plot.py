@@ -82,6 +82,7 @@ def test_every_plot_draws_the_sample(sessions: Callable[[str], SharedSession], p
     "table",
     ['[plot]\nkind = "line"\nx = "a"', '[plot]\nkind = "line"\nx = 1\ny = ["b"]',
      '[[plot]]\nkind = "line"\nx = "a"\ny = ["b"]\n[[plot]]\nkinds = "line"',
+     '[plot]\nkind = "line"\nx = "a"\ny = ["b"]\npanels = "a"',
      '[plot]\nkind = "pie"\nx = "a"\ny = ["b"]', '[plot]\nkind = "heatmap"\nx = "a"\ny = ["b"]'],
 )  # fmt: skip
 def test_a_plot_that_says_too_little_is_refused(tmp_path: Path, table: str) -> None:

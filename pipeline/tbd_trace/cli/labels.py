@@ -31,7 +31,7 @@ class Given:
             InputError: a file of labels is invalid.
             UsageError: a label is invalid, or a name is for several profiles.
         """
-        from tbd_trace.store.labels import labelled, of_file, parsed, read_labels  # noqa: PLC0415
+        from tbd_trace.store.labels import file_labels, labelled, parsed, read_labels  # noqa: PLC0415
 
         labels = parsed(self.labels)
         listed = read_labels(self.file) if self.file else {}
@@ -44,7 +44,9 @@ class Given:
                 failure(error)
                 failed = True
                 continue
-            files += [labelled(file, {**of_file(own | listed, file), **labels}) for file in found]
+            files += [
+                labelled(file, {**file_labels(own | listed, file), **labels}) for file in found
+            ]
         if self.name is None:
             return files, failed
         if len(files) != 1:

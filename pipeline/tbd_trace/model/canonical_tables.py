@@ -68,7 +68,7 @@ class CanonicalTable:
     is_parallel: bool = False  # True if readers can divide its rows among processes
     is_lookup: bool = False  # True if other tables reference it; it is written last
     drops_duplicates: bool = False  # True if rows that are equal in all columns are one event
-    judged_by_times: bool = False  # True if its audit judges times only
+    audited_by_times: bool = False  # True if its audit checks times only
     # text columns by name, each with the way it is redacted (see ``redact``); others are redacted
     # as ``text``
     privacy: Mapping[str, str] = field(default_factory=dict)
@@ -185,7 +185,7 @@ def _table(name: str, header: dict[str, Any], columns: tuple[TableColumn, ...]) 
         is_parallel=header.pop("parallel", False),
         is_lookup=header.pop("lookup", False),
         drops_duplicates=header.pop("duplicates", "keep") == "drop",
-        judged_by_times=header.pop("audit", "values") == "times",
+        audited_by_times=header.pop("audit", "values") == "times",
         privacy=header.pop("privacy", {}),
         advice=parse_advice(advice) if advice else None,
         timeline=header.pop("timeline", None),

@@ -103,9 +103,13 @@ class Audit:
         Raises:
             duckdb.Error: a table cannot be read or written.
         """
-        judged = sorted(self._filled & audited_tables())
-        spans = self._spans(judged)
-        notes = [note for table in judged for note in self._judge(table, *spans.get(table, (0, 0)))]
+        audited = sorted(self._filled & audited_tables())
+        spans = self._spans(audited)
+        notes = [
+            note
+            for table in audited
+            for note in self._audit_table(table, *spans.get(table, (0, 0)))
+        ]
         for table in self._with_suspected_repeats():
             notes += self._single(table)
         if API_CALL in self._filled and self._written.issuperset(clock_tables()):
@@ -124,9 +128,9 @@ class Audit:
         # The audit reads one in this many rows of the table.
         return -(-self._counts[table] // _MOST_ROWS)
 
-    def _judge(self, table: str, first: int, last: int) -> list[str]:
+    def _audit_table(self, table: str, first: int, last: int) -> list[str]:
         spans_too_much = last - first > _LONGEST_NS or max(-first, last) > _LARGEST_NS
-        times_only = canonical_tables()[table].judged_by_times
+        times_only = canonical_tables()[table].audited_by_times
         if times_only and not spans_too_much and not self._has_reversed(table):
             return []
         middle = self._middle(table) if spans_too_much else str(first)
@@ -135,11 +139,11 @@ class Audit:
         # Most tables have none; counting takes longer to plan.
         if not self._connection.execute(f"{faults} LIMIT 1").fetchall():
             return []
-        found = self._connection.execute(
+        fault_counts = self._connection.execute(
             f"SELECT fault, count(*) FROM ({faults}) GROUP BY fault ORDER BY fault"
         ).fetchall()
         self._rewrite(table, f"SELECT * FROM ({sql}) WHERE kept")
-        return [str(fault).format(f"{rows:,}") for fault, rows in found]
+        return [str(fault).format(f"{rows:,}") for fault, rows in fault_counts]
 
     def _spans(self, tables: Iterable[str]) -> dict[str, tuple[int, int]]:
         # Earliest and latest time by table, from the statistics of the Parquet files.
@@ -147,7 +151,7 @@ class Audit:
         files = {str(file): table for table in timed for file in table_files(self._staging, table)}
         if not files:
             return {}
-        found = self._connection.execute(
+        statistics = self._connection.execute(
             "SELECT file_name, path_in_schema, min(stats_min_value::BIGINT), "
             "max(stats_max_value::BIGINT) FROM parquet_metadata($files) "
             "WHERE list_contains($columns, path_in_schema) GROUP BY ALL",
@@ -157,7 +161,7 @@ class Audit:
             },
         ).fetchall()
         limits: dict[str, list[int]] = {table: [] for table in timed}
-        for file, column, *span in found:
+        for file, column, *span in statistics:
             if column in timed[files[file]]:
                 limits[files[file]] += (limit for limit in span if limit is not None)
         return {table: (min(known), max(known)) for table, known in limits.items() if known}

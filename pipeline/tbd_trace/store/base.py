@@ -170,11 +170,11 @@ class TraceStore(ABC):
     def _named(self, selector: str, known: Sequence[tuple[str, str]]) -> list[str]:
         exact = [i for i, name in known if selector in (i, name)]
         begun = [i for i, _ in known if i.startswith(selector)]
-        found = exact or (begun if len(selector) >= _SHORTEST_PREFIX else [])
-        if len(found) == 1:
-            return found
-        if found:
-            raise UsageError(f"{selector!r} is ambiguous: {', '.join(found)}; use a trace id")
+        matches = exact or (begun if len(selector) >= _SHORTEST_PREFIX else [])
+        if len(matches) == 1:
+            return matches
+        if matches:
+            raise UsageError(f"{selector!r} is ambiguous: {', '.join(matches)}; use a trace id")
         jobs = self.jobs()
         if selector in jobs:
             return jobs[selector]

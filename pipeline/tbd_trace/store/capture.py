@@ -95,8 +95,8 @@ def profiles_in(path: Path) -> tuple[list[CaptureFile], list[str]]:
     """
     if is_capture(path):
         return _files_of_capture(path), []
-    if found := job_captures(path):
-        return found, []
+    if files := job_captures(path):
+        return files, []
     if not path.is_dir():
         return [CaptureFile(path, path.name)], []
     return _profiles_of_directory(path)
@@ -121,7 +121,7 @@ def job_captures(
     document = read_job(path)
     if document is None:
         return []
-    name, found, seen = name or path.resolve().name, [], False
+    name, files, seen = name or path.resolve().name, [], False
     for point in document.points:
         is_alone = point.row["world_size"] == 1 and point.directory != "."
         if not point.is_complete or (is_alone and seen):
@@ -131,8 +131,8 @@ def job_captures(
         for folder in sorted((path / point.directory).glob("rank=*")):
             for file in _files_of_capture(folder):
                 named = replace(file, name=f"{title}/{folder.name}/{file.path.name}")
-                found.append(named if is_alone else in_job(named, title, by_name=by_name))
-    return found
+                files.append(named if is_alone else in_job(named, title, by_name=by_name))
+    return files
 
 
 def in_job(file: CaptureFile, name: str, *, by_name: bool = False) -> CaptureFile:
@@ -176,7 +176,7 @@ def with_python_frames(file: CaptureFile) -> CaptureFile:
 def _profiles_of_directory(path: Path) -> tuple[list[CaptureFile], list[str]]:
     from tbd_trace.sources.registry import identify  # noqa: PLC0415 - single files need it later
 
-    found: list[CaptureFile] = []
+    profiles: list[CaptureFile] = []
     others = []
     try:
         entries = sorted(entry for entry in path.iterdir() if not entry.name.startswith("."))
@@ -185,25 +185,25 @@ def _profiles_of_directory(path: Path) -> tuple[list[CaptureFile], list[str]]:
     for entry in entries:
         if entry.is_dir():
             if is_capture(entry):
-                found += _files_of_capture(entry)
+                profiles += _files_of_capture(entry)
             else:
                 others.append(f"{entry.name}/")
             continue
         if _RANK.search(entry.name):  # names of ranks repeat in the directories of jobs
-            found.append(CaptureFile(entry, f"{path.resolve().name}/{entry.name}"))
+            profiles.append(CaptureFile(entry, f"{path.resolve().name}/{entry.name}"))
             continue
         try:
             identify(entry)
         except InputError:
             others.append(entry.name)
         else:
-            found.append(CaptureFile(entry, entry.name))
-    if not found:
+            profiles.append(CaptureFile(entry, entry.name))
+    if not profiles:
         raise InputError(
             f"{path}: a directory without capture.json or profiles; name a profiler file, or a "
             "directory that contains some"
         )
-    return found, others
+    return profiles, others
 
 
 def _kept(value: Any, fields: Any) -> Any:
@@ -233,12 +233,12 @@ def _profiler_files(path: Path, document: dict[str, Any]) -> list[Path]:
         names = [entry.get("file") if isinstance(entry, dict) else entry for entry in listed]
         return [_inside(path, name) for name in names]
     try:
-        found = [f for f in sorted(path.iterdir()) if f.is_file() and _may_be_profile(f)]
+        files = [f for f in sorted(path.iterdir()) if f.is_file() and _may_be_profile(f)]
     except OSError as error:
         raise InputError(f"{path}: cannot be read ({error.strerror})") from error
-    if not found:
+    if not files:
         raise InputError(f"{path}: a capture directory without profiler files; collect it again")
-    return found
+    return files
 
 
 def _may_be_profile(file: Path) -> bool:

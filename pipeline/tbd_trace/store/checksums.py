@@ -33,8 +33,8 @@ class Checksums:
             yield f"{FILE} cannot be read"
             return
         for name, expected in listed.items():
-            of_table = not table or name.partition(".")[0] == table
-            if of_table and (problem := self._problem(directory / name, expected)):
+            is_compared = not table or name.partition(".")[0] == table
+            if is_compared and (problem := self._problem(directory / name, expected)):
                 if self._is_replaced(directory, listed):
                     yield from self.problems(directory, table)
                     return

@@ -54,8 +54,8 @@ def align_clocks(
         Notes with the offset, its uncertainty and its evidence, or that it is unknown.
     """
     operations = sum(counts.get(table, 0) for table in gpu_tables())
-    told = [row for row in lag if row[_SHORTEST] is not None]
-    if told and all(row[_SHORTEST] <= _TOLERATED_NS and not row[_EARLY] for row in told):
+    measured = [row for row in lag if row[_SHORTEST] is not None]
+    if measured and all(row[_SHORTEST] <= _TOLERATED_NS and not row[_EARLY] for row in measured):
         return []
     if not operations:
         return []

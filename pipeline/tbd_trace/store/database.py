@@ -124,14 +124,14 @@ class Database(TraceStore):
 
     def are_new(self, trace_ids: Iterable[str]) -> bool:
         """Return True if this object wrote one of the traces since the last call."""
-        found = self._added.intersection(trace_ids)
-        self._added -= found
-        return bool(found)
+        new = self._added.intersection(trace_ids)
+        self._added -= new
+        return bool(new)
 
     def find(self, files: Sequence[IdentifiedFile]) -> list[str] | None:
         """Return the traces of profiler files, None if one of them is not here."""
-        found = [file.trace_id for file in files]
-        return found if set(self.trace_ids()).issuperset(found) else None
+        trace_ids = [file.trace_id for file in files]
+        return trace_ids if set(self.trace_ids()).issuperset(trace_ids) else None
 
     def _ingest_file(self, identified: IdentifiedFile, say: Callable[[str], None]) -> IngestReport:
         file, trace_id, directory = identified.file, identified.trace_id, self.traces_directory
@@ -252,13 +252,13 @@ class Database(TraceStore):
         """Return the Parquet files of a canonical table for some traces."""
         if self._tables is not None and table not in self._tables:
             return []
-        found = []
+        paths = []
         for trace_id, directory in ((i, self.traces_directory / i) for i in trace_ids):
             if problem := next(self._checksums.problems(directory, table), None):
                 raise self.damaged(trace_id, problem)
             if self._checksums.lists_table(directory, table):
-                found += table_files(directory, table)
-        return found
+                paths += table_files(directory, table)
+        return paths
 
     def state(self, trace_id: str) -> Sequence[object]:
         with contextlib.suppress(OSError):

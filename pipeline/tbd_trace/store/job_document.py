@@ -59,7 +59,7 @@ def read_job(directory: Path) -> JobDocument | None:
     if not isinstance(points, list) or not all(isinstance(point, dict) for point in points):
         raise InputError(f"{path}: expected a list `points` of objects; collect the job again")
     scheme, host = document.get("scheme"), _large(path, document.get("host_link"))
-    found = [
+    job_points = [
         JobPoint(
             _inside(path, point.get("directory")),
             point.get("status") == "ok",
@@ -67,7 +67,7 @@ def read_job(directory: Path) -> JobDocument | None:
         )
         for number, point in enumerate(points)
     ]
-    return JobDocument(found, hashlib.sha256(content).hexdigest())
+    return JobDocument(job_points, hashlib.sha256(content).hexdigest())
 
 
 def measured_points(capture: Path) -> MeasuredPoints:
@@ -121,8 +121,8 @@ def _row(
 
 
 def _large(path: Path, samples: object) -> float | None:
-    found = _samples(path, samples)
-    return _number(path, found[-1], "algorithm_bytes_per_s") if found else None
+    valid = _samples(path, samples)
+    return _number(path, valid[-1], "algorithm_bytes_per_s") if valid else None
 
 
 def _samples(path: Path, samples: object) -> Sequence[Mapping[str, Any]]:

@@ -84,15 +84,15 @@ def read_labels(path: Path) -> dict[str, dict[str, Label]]:
         raise InputError(f"{path}: labels cannot be read ({error}); write UTF-8 CSV") from error
     if "file" not in (reader.fieldnames or ()):
         raise InputError(f"{path}: no column `file`; add it with the names of the profiles")
-    found = {}
+    labels_by_file = {}
     for number, row in enumerate(rows, 2):
         cells = {name: text.strip() for name, text in row.items() if isinstance(text, str)}
         try:
             labels = {n: _value(n, text) for n, text in cells.items() if n != "file" and text}
         except ValueError as error:
             raise InputError(f"{path}: line {number}: {error}") from None
-        found[cells.get("file", "")] = labels
-    return found
+        labels_by_file[cells.get("file", "")] = labels
+    return labels_by_file
 
 
 def labelled(file: CaptureFile, labels: Mapping[str, Label]) -> CaptureFile:
@@ -104,7 +104,9 @@ def labelled(file: CaptureFile, labels: Mapping[str, Label]) -> CaptureFile:
     return replace(file, metadata=metadata, labels=every)
 
 
-def of_file(labels: Mapping[str, Mapping[str, Label]], file: CaptureFile) -> Mapping[str, Label]:
+def file_labels(
+    labels: Mapping[str, Mapping[str, Label]], file: CaptureFile
+) -> Mapping[str, Label]:
     """Return the labels of a profiler file: by its path, its name or that of its directory."""
     names = (str(file.path), file.name, file.path.name, file.path.parent.name)
     return next((labels[name] for name in names if name in labels), {})

@@ -22,10 +22,10 @@ def relation(table: str, trace_ids: Sequence[str], files: Files) -> str:
     """Return a SELECT of a canonical table of today, for traces of layout v1."""
     if table == _ANNOTATION:
         return _annotations(files(_RANGES, trace_ids), files(_MARKS, trace_ids))
-    found = files(table, trace_ids)
-    if not found:
+    paths = files(table, trace_ids)
+    if not paths:
         return canonical_tables()[table].empty_select
-    return _catalogue(found) if table == CATALOGUE else parquet_relation(found)
+    return _catalogue(paths) if table == CATALOGUE else parquet_relation(paths)
 
 
 def _annotations(ranges: Sequence[Path], marks: Sequence[Path]) -> str:

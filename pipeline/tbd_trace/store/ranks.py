@@ -35,11 +35,11 @@ def job_files(name: str, paths: Sequence[Path], *, by_name: bool = False) -> lis
     Raises:
         InputError: a directory has no profile of a rank, or a capture is invalid.
     """
-    found: list[CaptureFile] = []
+    files: list[CaptureFile] = []
     for path in paths:
         points = [] if is_capture(path) else job_captures(path, name, by_name=by_name)
-        found += points or [in_job(file, name, by_name=by_name) for file in _files(path)]
-    return found
+        files += points or [in_job(file, name, by_name=by_name) for file in _files(path)]
+    return files
 
 
 def _files(path: Path) -> list[CaptureFile]:
@@ -92,8 +92,8 @@ def rank_relation(file: CaptureFile, recorded: str | None) -> str | None:
     if not file.rank_by_name or named is None:
         size = f"coalesce(world_size, {world}) AS world_size"
         return f"SELECT * REPLACE ({job} AS job, {size}) FROM ({recorded})"
-    found = f"{job} AS job, {name} AS rank, {by_name} AS evidence"
-    return f"SELECT * REPLACE ({found}) FROM ({recorded})"
+    columns = f"{job} AS job, {name} AS rank, {by_name} AS evidence"
+    return f"SELECT * REPLACE ({columns}) FROM ({recorded})"
 
 
 def job_notes(store: TraceStore, name: str) -> list[str]:
@@ -137,5 +137,5 @@ def _rows(store: TraceStore, name: str) -> list[tuple[int | None, int | None, st
 
 
 def _listed(numbers: Iterable[int]) -> str:
-    found = list(map(str, numbers))
-    return ", ".join(found[:_SHOWN]) + (", …" if len(found) > _SHOWN else "")
+    texts = list(map(str, numbers))
+    return ", ".join(texts[:_SHOWN]) + (", …" if len(texts) > _SHOWN else "")

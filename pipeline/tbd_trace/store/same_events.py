@@ -59,22 +59,24 @@ def same_events(
     trace_id = identified.trace_id
     # A large table differs most likely, and many runs of one program can be alike in others.
     tables = _largest_first(traces_directory / trace_id)
-    alike = list(_of_same_size(store, traces_directory, trace_id, tables[0]))
+    alike = list(_traces_of_same_size(store, traces_directory, trace_id, tables[0]))
     if not alike:
         return None
     try:
         with reading(store), duckdb.connect() as connection:
             traces = _CANDIDATES.format(traces=store.relation(CATALOGUE, [trace_id, *alike]))
-            found = [old for (old,) in connection.execute(traces, {"trace": trace_id}).fetchall()]
+            candidates = [
+                old for (old,) in connection.execute(traces, {"trace": trace_id}).fetchall()
+            ]
             return next(
-                (old for old in found if _are_equal(connection, store, tables, old, trace_id)),
+                (old for old in candidates if _are_equal(connection, store, tables, old, trace_id)),
                 None,
             )
     except StoreError:  # another process removed a trace, or an old one is damaged
         return None
 
 
-def _of_same_size(
+def _traces_of_same_size(
     store: TraceStore, traces_directory: Path, trace_id: str, largest: str
 ) -> Iterable[str]:
     # By the largest table, so that few of many traces are opened.

@@ -185,8 +185,8 @@ def _wanted(
     tables: Collection[str] | None, columns: Collection[str] | None
 ) -> list[CanonicalTable]:
     # Lookup tables last: readers know then which rows the events refer to.
-    found = [t for t in event_tables().values() if tables is None or t.name in tables]
-    ordered = sorted(found, key=lambda table: (table.is_lookup, table.name))
+    selected = [t for t in event_tables().values() if tables is None or t.name in tables]
+    ordered = sorted(selected, key=lambda table: (table.is_lookup, table.name))
     return [table.only(columns) for table in ordered]
 
 

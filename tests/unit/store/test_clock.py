@@ -108,7 +108,7 @@ def stored(
 
 
 def shift(notes: list[str]) -> tuple[float, float]:
-    """Return the offset and the uncertainty that a note tells, in ns."""
+    """Return the offset and the uncertainty that a note gives, in ns."""
     (match,) = filter(None, map(SHIFTED.match, notes))
     sign = 1 if match[3] == "ahead of" else -1
     ahead = sign * float(match[1].replace(",", "")) * UNITS[match[2]]
@@ -193,7 +193,7 @@ def test_where_no_offset_fits_the_times_stay_and_causes_are_unknown() -> None:
 
 
 @pytest.mark.slow
-def test_a_few_kernels_before_their_launch_are_told_and_left() -> None:
+def test_a_few_kernels_before_their_launch_are_reported_and_left() -> None:
     run = host_bound(400, [10_000], waits=True)
     at, start, end = run.kernels[7]
     run.kernels[7] = (at, start - 2_000_000, end)

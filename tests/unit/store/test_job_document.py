@@ -129,7 +129,9 @@ BAD = {
 
 
 @pytest.mark.parametrize("content", BAD.values(), ids=BAD)
-def test_a_damaged_job_json_is_told_in_one_line(tmp_path: Path, content: dict[str, Any]) -> None:
+def test_a_damaged_job_json_is_reported_in_one_line(
+    tmp_path: Path, content: dict[str, Any]
+) -> None:
     folder = make(tmp_path / "job", [{"directory": ".", "world_size": 1}])
     (folder / "job.json").write_text(json.dumps(content))
     for path in (folder, folder / "rank=0"):

@@ -401,7 +401,7 @@ def test_what_parts_expected_does_not_outlast_them(
     assert max(row[5] for row in found if row[6]) == 10 * ROWS
 
 
-def test_damage_is_told_as_by_one_process(tmp_path: Path) -> None:
+def test_damage_is_reported_as_by_one_process(tmp_path: Path) -> None:
     path = export(tmp_path / "f.sqlite")
     image = bytearray(path.read_bytes())
     for page in range(4096 * (len(image) // 8192), len(image), 4096):
@@ -436,7 +436,7 @@ def test_a_bounded_ingest_is_by_one_process(
 
 
 @pytest.mark.slow
-def test_a_damaged_part_is_told(made_by_one: tuple[Path, Database], tmp_path: Path) -> None:
+def test_a_damaged_part_is_reported(made_by_one: tuple[Path, Database], tmp_path: Path) -> None:
     database = ingested(made_by_one[0], tmp_path)
     (trace_id,) = database.trace_ids()
     file = table_files(database.traces_directory / trace_id, "kernel")[1]

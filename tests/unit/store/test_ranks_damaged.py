@@ -67,7 +67,7 @@ def without(kind: str) -> Callable[[dict[str, Any]], None]:
 
     def change(document: dict[str, Any]) -> None:
         events = document["traceEvents"]
-        document["traceEvents"] = [one for one in events if not one["name"].startswith(kind)]
+        document["traceEvents"] = [event for event in events if not event["name"].startswith(kind)]
 
     return change
 
@@ -170,8 +170,8 @@ def plain(tmp_path_factory: pytest.TempPathFactory) -> dict[str, pl.DataFrame | 
     return Job(write_job(tmp_path_factory.mktemp("plain") / "run", 4, late=2)).answers
 
 
-def moved(folder: Path, *, told: bool) -> Path:
-    """Shuffle, rename and shift the ranks of a folder by hours, which their headers tell or not."""
+def moved(folder: Path, *, is_stated: bool) -> Path:
+    """Shuffle, rename and shift a folder's ranks by hours, which their headers state or not."""
     paths = sorted(folder.iterdir())
     names = random.sample("abcdefgh", len(paths))
     for path, name in zip(paths, names, strict=True):
@@ -180,7 +180,7 @@ def moved(folder: Path, *, told: bool) -> Path:
         def shift(document: dict[str, Any], hours: int = hours) -> None:
             for event in document["traceEvents"]:
                 event["ts"] += hours * HOUR
-            if told:
+            if is_stated:
                 document["baseTimeNanoseconds"] -= hours * HOUR * 1000
 
         edited(path, shift)
@@ -189,13 +189,13 @@ def moved(folder: Path, *, told: bool) -> Path:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("told", [True, False])
+@pytest.mark.parametrize("is_stated", [True, False])
 def test_shuffled_renamed_and_shifted_ranks(
-    tmp_path: Path, plain: dict[str, pl.DataFrame | None], told: bool
+    tmp_path: Path, plain: dict[str, pl.DataFrame | None], is_stated: bool
 ) -> None:
-    again = Job(moved(write_job(tmp_path / "again", 4, late=2), told=told)).answers
-    unlike = {"trace_id"} if told else {"trace_id", "clock", "uncertainty_ns",
-                                        "clock_uncertainty_ns"}  # fmt: skip
+    again = Job(moved(write_job(tmp_path / "again", 4, late=2), is_stated=is_stated)).answers
+    unlike = {"trace_id"} if is_stated else {"trace_id", "clock", "uncertainty_ns",
+                                             "clock_uncertainty_ns"}  # fmt: skip
     for name, frame in plain.items():
         other = again[name]
         assert (frame is None) == (other is None)

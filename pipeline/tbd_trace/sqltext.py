@@ -48,7 +48,7 @@ def parquet_relation(files: Iterable[Path]) -> str:
     return f"SELECT * FROM read_parquet([{listed}], hive_partitioning = false)"
 
 
-def of_one_trace(relation: str, trace_id: str) -> str:
+def with_trace_id_enum(relation: str, trace_id: str) -> str:
     """Return a SELECT of the rows of one trace with its id as an ENUM.
 
     Sorts, joins and tables copy the id of each row: an ENUM takes 1 byte, text takes 16.

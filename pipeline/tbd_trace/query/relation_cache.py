@@ -29,7 +29,7 @@ from tbd_trace.runtime.crc import crc_file, is_sound, replace_with_crc
 from tbd_trace.runtime.duckdb_connection import memory_limit
 from tbd_trace.runtime.private_files import private_file, remove_abandoned
 from tbd_trace.runtime.settings_env import MEMORY_LIMIT
-from tbd_trace.sqltext import identifier, of_one_trace, parquet_relation, string
+from tbd_trace.sqltext import identifier, parquet_relation, string, with_trace_id_enum
 from tbd_trace.store.tables import PARQUET
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ class RelationCache:
         try:
             rows = parquet_relation([path])
             if self._only_trace is not None and "trace_id" in relation.columns:
-                rows = of_one_trace(rows, self._only_trace)
+                rows = with_trace_id_enum(rows, self._only_trace)
             connection.execute(f"CREATE VIEW {relation.name} AS {rows}")
         except duckdb.Error:  # damaged, or removed by another process
             return False

@@ -19,7 +19,7 @@ from tbd_trace.model.canonical_tables import (
     KERNEL_TOTALS,
     canonical_tables,
 )
-from tbd_trace.sqltext import of_one_trace, parquet_relation, string
+from tbd_trace.sqltext import parquet_relation, string, with_trace_id_enum
 from tbd_trace.store.read_errors import reading
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ class TraceStore(ABC):
         if not files:
             return canonical_tables()[table].empty_select
         rows = parquet_relation(files)
-        rows = of_one_trace(rows, trace_ids[0]) if len(trace_ids) == 1 else rows
+        rows = with_trace_id_enum(rows, trace_ids[0]) if len(trace_ids) == 1 else rows
         return self._with_shown_names(rows) if table == CATALOGUE and self.shown_names else rows
 
     def _with_shown_names(self, rows: str) -> str:

@@ -23,5 +23,5 @@ def action(tool: str, what: str) -> str:
         tool: profiler of the trace, as in ``trace.tool``; empty without a trace.
         what: a value of the column ``what`` of recording_actions.csv.
     """
-    found = _actions().get((tool or _UNASKED, what))
-    return _actions()[_OTHER, what] if found is None else found
+    text = _actions().get((tool or _UNASKED, what))
+    return _actions()[_OTHER, what] if text is None else text

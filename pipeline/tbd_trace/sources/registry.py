@@ -41,8 +41,8 @@ def tools() -> dict[str, Tool]:
     names = [module.name for module in pkgutil.iter_modules(packages.__path__) if module.ispkg]
     names.sort(key=lambda name: (_ORDER.index(name) if name in _ORDER else len(_ORDER), name))
     modules = [import_module(f"{packages.__name__}.{name}") for name in names]
-    found: list[Tool] = [module.TOOL for module in modules if hasattr(module, "TOOL")]
-    return {tool.name: tool for tool in found}
+    ordered: list[Tool] = [module.TOOL for module in modules if hasattr(module, "TOOL")]
+    return {tool.name: tool for tool in ordered}
 
 
 @cache
@@ -105,13 +105,13 @@ def load(place: str) -> Any:
 
 def _loaded(entry: EntryPoint) -> Tool | None:
     try:
-        found = entry.load().TOOL
-        if not isinstance(found, Tool):
+        tool = entry.load().TOOL
+        if not isinstance(tool, Tool):
             raise TypeError("its TOOL is not a tbd_trace.sources.tool.Tool")
     except Exception as error:
         _report(entry.name, error)
         return None
-    return found
+    return tool
 
 
 def _detects(source: Source, path: Path, head: bytes) -> bool:

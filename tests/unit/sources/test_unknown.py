@@ -1,4 +1,4 @@
-"""Files that no reader takes: each is told what it is and what to do, in one line."""
+"""Files that no reader takes: the error says in one line what each is and what to do."""
 
 from __future__ import annotations
 

@@ -128,11 +128,11 @@ def total_by_name(select: str) -> str:
 def with_kernel_names(frame: pl.DataFrame, printed: str) -> pl.DataFrame:
     """Add ``name``, ``short_name`` and ``mangled_name`` of the kernels in column `printed`."""
     names = frame.get_column(printed).unique().drop_nulls().to_list()
-    found = {name: _kernel_names(name) for name in names}
+    texts_by_name = {name: _kernel_names(name) for name in names}
     return frame.with_columns(
         pl.col(printed)
         .replace_strict(
-            {name: texts[index] for name, texts in found.items()},
+            {name: texts[index] for name, texts in texts_by_name.items()},
             default=None,
             return_dtype=pl.String,
         )

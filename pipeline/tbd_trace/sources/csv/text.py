@@ -137,15 +137,15 @@ def tables(path: Path, layout: Layout, damage: Damage) -> Iterator[Table]:
         lines = Lines(file)
         messages: list[str] = []
         while (line := lines.take()) is not None:
-            found_header = header_fields(line, layout)
-            if found_header is not None:
-                header, lines.separator = found_header
+            header_and_separator = header_fields(line, layout)
+            if header_and_separator is not None:
+                header, lines.separator = header_and_separator
                 table = layout.table(header)
                 assert table is not None
                 units = _units(lines, header, table)
-                found = Table(header, units, messages, _rows(lines, header, layout, table, damage))
-                yield found
-                for _ in found.rows:  # rows that the caller did not consume
+                parsed = Table(header, units, messages, _rows(lines, header, layout, table, damage))
+                yield parsed
+                for _ in parsed.rows:  # rows that the caller did not consume
                     pass
                 messages = []
             elif layout.is_message(line):

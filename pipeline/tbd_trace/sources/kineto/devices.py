@@ -66,9 +66,11 @@ def device_names(header: Mapping[str, Any]) -> list[str]:
 
 
 def _properties(header: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    found = header.get("deviceProperties")
+    properties = header.get("deviceProperties")
     return (
-        [device for device in found if isinstance(device, dict)] if isinstance(found, list) else []
+        [device for device in properties if isinstance(device, dict)]
+        if isinstance(properties, list)
+        else []
     )
 
 

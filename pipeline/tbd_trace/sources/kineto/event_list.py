@@ -116,16 +116,16 @@ def _object(text: bytes | str) -> dict[str, Any] | None:
         text = text.decode("utf-8", "replace")
     try:
         # Values of keys are integers, which have all their digits in Python.
-        found = json.loads(text, strict=False)
+        document = json.loads(text, strict=False)
         if _SURROGATE.search(text):  # a lone one is invalid in UTF-8
-            whole = json.dumps(found, ensure_ascii=False).encode("utf-8", "replace")
-            found = json.loads(whole)
+            whole = json.dumps(document, ensure_ascii=False).encode("utf-8", "replace")
+            document = json.loads(whole)
     except (ValueError, RecursionError):
         return None
-    if not isinstance(found, dict):
+    if not isinstance(document, dict):
         return None
-    found.pop("traceEvents", None)
-    return found
+    document.pop("traceEvents", None)
+    return document
 
 
 def _last_end(buffer: bytes) -> int | None:
@@ -145,9 +145,9 @@ def _last_end(buffer: bytes) -> int | None:
 
 def _last_boundary(buffer: bytes, end: int) -> tuple[int, int] | None:
     for width in (1 << 12, 1 << 16, 1 << 20, len(buffer)):
-        found = deque(BOUNDARY.finditer(buffer, max(0, end - width), max(0, end)), maxlen=1)
-        if found:
-            return found[0].start() + 1, found[0].end()
+        boundaries = deque(BOUNDARY.finditer(buffer, max(0, end - width), max(0, end)), maxlen=1)
+        if boundaries:
+            return boundaries[0].start() + 1, boundaries[0].end()
         if width >= end:
             return None
     return None

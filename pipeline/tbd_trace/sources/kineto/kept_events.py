@@ -59,7 +59,7 @@ _REPEATED = f"""
         FROM event WHERE kind IN {_NUMBERED}
     )
     QUALIFY row_number() OVER (PARTITION BY same ORDER BY event_id) > 1"""
-_OF_FRAMES = ("module", "frame")
+_FRAME_KINDS = ("module", "frame")
 HostThread = tuple[int | None, int | None, bool]  # process, thread, only ranges of the program
 
 Group = tuple[str | None, str | None, str | None, str | None]
@@ -146,15 +146,15 @@ class KeptEvents:
             if kind is not None and defect is None and first_ns is not None:
                 self.first_ns = min(first_ns, self.first_ns or first_ns)
                 self.last_ns = max(last_ns, self.last_ns or last_ns)
-        if "module" in self.kinds and any(kind in _OF_FRAMES for _, _, kind, _ in self.groups):
+        if "module" in self.kinds and any(kind in _FRAME_KINDS for _, _, kind, _ in self.groups):
             self._add_frames(connection.execute(_FRAMES.format(first=first)))
 
-    def _add_frames(self, found: duckdb.DuckDBPyConnection) -> None:
+    def _add_frames(self, rows: duckdb.DuckDBPyConnection) -> None:
         # Imported late, with NumPy and pyarrow: few traces have frames.
         from tbd_trace.sources.kineto.module_paths import Frames  # noqa: PLC0415
 
         self.frames = self.frames or Frames()
-        self.frames.add(found.fetchnumpy())
+        self.frames.add(rows.fetchnumpy())
 
     def holds(self, *kinds: str) -> bool:
         return any(kind in kinds and defect is None for _, _, kind, defect in self.groups)

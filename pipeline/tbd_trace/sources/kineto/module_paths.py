@@ -42,9 +42,9 @@ class Frames:
         names = list(self._names)
         texts: dict[str, int] = {}
         own = [names[number] for number in numbers]
-        found = [texts.setdefault(p, len(texts)) for p in _paths(self._outer(ids), ids, own)]
+        path_numbers = [texts.setdefault(p, len(texts)) for p in _paths(self._outer(ids), ids, own)]
         path = pa.DictionaryArray.from_arrays(
-            pa.array(found, pa.int32()), pa.array(list(texts), pa.string())
+            pa.array(path_numbers, pa.int32()), pa.array(list(texts), pa.string())
         )
         return pa.table([pa.array(events), path], names=["event_id", "path"])
 

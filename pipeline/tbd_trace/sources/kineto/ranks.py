@@ -10,8 +10,8 @@ _LARGEST = 2**31
 
 def rank_row(header: Mapping[str, Any]) -> dict[str, Any] | None:
     """Return the row of ``job_rank`` that a header gives, None if it names no rank."""
-    found = header.get("distributedInfo")
-    job = found if isinstance(found, dict) else {}
+    info = header.get("distributedInfo")
+    job = info if isinstance(info, dict) else {}
     rank = _whole(job.get("rank"))
     if rank is None:
         return None

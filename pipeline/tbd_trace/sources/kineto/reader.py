@@ -131,10 +131,10 @@ class TorchTraceReader:
     def _read(self, connection: duckdb.DuckDBPyConnection) -> EventList:
         with Unpacked(self._path) as content, _single_thread(connection):
             events = EventList(content, partial(self._kept.load, connection))
-            found = events.read()
+            has_list = events.read()
             self._kept.finish()
             self._unpacking_damage = content.damage
-        if not found or not self._kept.events:
+        if not has_list or not self._kept.events:
             why = f" ({self._unpacking_damage})" if self._unpacking_damage else ""
             raise InputError(f"{self._path}: a PyTorch trace without events{why}; {_RECORD}")
         self._kept.create_view(connection)
@@ -248,19 +248,19 @@ def _mapping(name: str) -> str:
 
 
 def _used_devices(connection: duckdb.DuckDBPyConnection) -> set[int]:
-    found = connection.execute(
+    rows = connection.execute(
         f"""
         SELECT DISTINCT coalesce(TRY_CAST(json_extract_string(args, '$.device') AS INTEGER),
             TRY_CAST(pid AS INTEGER))
         FROM event WHERE kind IN {_GPU}
         """
     ).fetchall()
-    return {device for (device,) in found if device is not None}
+    return {device for (device,) in rows if device is not None}
 
 
 def _create_kernel_names(connection: duckdb.DuckDBPyConnection) -> None:
-    found = connection.execute("SELECT DISTINCT name FROM event WHERE kind = 'kernel'").fetchall()
-    names = [name for (name,) in found]
+    rows = connection.execute("SELECT DISTINCT name FROM event WHERE kind = 'kernel'").fetchall()
+    names = [name for (name,) in rows]
     demangled = [demangle(name) for name in names]
     columns = {
         "name": names,

@@ -17,7 +17,7 @@ _RANK = re.compile(r"(?i)rank[-_]?(\d+)")
 # Derived from other events.
 _DERIVED = {"gpu_user_annotation", "ac2g", "async", "async_gpu", "async_cpu_to_gpu", "fwdbwd"}
 _DERIVED |= {"Trace"}
-_OF_DEVICES = re.compile(r"(?:mtia|privateuse1|hpu|tpu)_")  # categories of devices not read
+_DEVICE_CATEGORY = re.compile(r"(?:mtia|privateuse1|hpu|tpu)_")  # categories of devices not read
 _LAUNCHED = """
     SELECT count(*), count(*) FILTER (c.correlation_id IS NULL),
         count(*) FILTER (c.is_graph), sum(k.duration_ns),
@@ -70,8 +70,8 @@ def launch_notes(ask: Ask) -> list[str]:
 
 
 def _rank(name: str, header: Mapping[str, Any]) -> list[str]:
-    found = header.get("distributedInfo")
-    job = found if isinstance(found, dict) else {}
+    info = header.get("distributedInfo")
+    job = info if isinstance(info, dict) else {}
     if "rank" in job:
         size = f" of {job['world_size']}" if "world_size" in job else ""
         backend = f" ({job['backend']})" if "backend" in job else ""
@@ -122,7 +122,7 @@ def _left_out(kept: KeptEvents) -> list[str]:
         if kind == FRAME and FRAME not in kept.kinds:
             frames += number
         elif kind is None and phase not in ("M", None) and category is not None:
-            if not _OF_DEVICES.match(category):
+            if not _DEVICE_CATEGORY.match(category):
                 (derived if category in _DERIVED else unknown)[category] += number
         elif kind is None and phase == "X":
             unknown["without a category"] += number
@@ -140,7 +140,7 @@ def _unread_device(header: Mapping[str, Any], kept: KeptEvents) -> list[str]:
     # Advice on missing kernels cites this note (query/needs.py).
     counts: Counter[str] = Counter()
     for (_, category, kind, _), number in kept.groups.items():
-        if kind is None and category is not None and _OF_DEVICES.match(category):
+        if kind is None and category is not None and _DEVICE_CATEGORY.match(category):
             counts[category] += number
     if not counts:
         return []

@@ -33,11 +33,11 @@ class Unpacked:
     def read(self, size: int) -> bytes:
         """Return about ``size`` bytes, empty at the end."""
         parts: list[bytes] = []
-        found = 0
-        while found < size and not self._is_ended:
-            part = self._next(size - found)
+        length = 0
+        while length < size and not self._is_ended:
+            part = self._next(size - length)
             parts.append(part)
-            found += len(part)
+            length += len(part)
         content = b"".join(parts)
         if self._at_start and content:
             self._at_start = False

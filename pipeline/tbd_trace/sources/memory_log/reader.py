@@ -59,8 +59,8 @@ class MemoryLogReader:
         if table not in ("memory_event", "memory_device"):
             return None
         self._load(connection)
-        found = connection.execute((_SQL / "faults.sql").read_text(encoding="utf-8")).fetchall()
-        for event, fault in found:
+        faults = connection.execute((_SQL / "faults.sql").read_text(encoding="utf-8")).fetchall()
+        for event, fault in faults:
             raise InputError(f"{self._path}: event {event}: {fault}; {_AGAIN}")
         sql = (_SQL / f"{table}.sql").read_text(encoding="utf-8")
         for name, value in (
@@ -80,14 +80,17 @@ class MemoryLogReader:
                 "SELECT sequence, action, address, bytes, coalesce(stream, 0) FROM memory_log "
                 "WHERE address IS NOT NULL AND bytes IS NOT NULL ORDER BY sequence"
             ).fetchall()
-            rows = [(-1, live, 0), *((at, None, held) for at, held in reserved_bytes(events))]
+            rows = [
+                (-1, live, 0),
+                *((at, None, reserved) for at, reserved in reserved_bytes(events)),
+            ]
         connection.register(
             "memory_log_total",
             pa.table(
                 {
                     "sequence": pa.array([at for at, _, _ in rows], pa.int64()),
                     "requested_bytes": pa.array([live for _, live, _ in rows], pa.int64()),
-                    "reserved_bytes": pa.array([held for _, _, held in rows], pa.int64()),
+                    "reserved_bytes": pa.array([reserved for _, _, reserved in rows], pa.int64()),
                 }
             ),
         )

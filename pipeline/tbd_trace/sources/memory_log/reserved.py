@@ -10,15 +10,15 @@ Event = tuple[int, str, int, int, int]  # sequence, action, address, bytes, stre
 
 
 def reserved_bytes(events: Iterable[Event]) -> Iterator[tuple[int, int]]:
-    """Yield the events that change the held bytes, each with the bytes held after it."""
+    """Yield the events that change the reserved bytes, each with the bytes reserved after it."""
     allocator = CachingAllocator()
     blocks: dict[int, Block] = {}
-    held = 0
+    reserved = 0
     for sequence, action, address, size, stream in events:
         if action == "alloc":
             blocks[address] = allocator.allocate(size, stream)
         elif action == "free" and address in blocks:
             allocator.free(blocks.pop(address))
-        if allocator.reserved_bytes != held:
-            held = allocator.reserved_bytes
-            yield sequence, held
+        if allocator.reserved_bytes != reserved:
+            reserved = allocator.reserved_bytes
+            yield sequence, reserved

@@ -66,12 +66,12 @@ def _operation(change: int | None) -> str:
 def _counters(path: Path) -> list[tuple[int, str, int, int]]:
     try:
         events = json.loads(path.read_bytes())["traceEvents"]
-        found = []
+        counters = []
         for event in events:
             match = _COUNTER.fullmatch(str(event.get("name"))) if event.get("ph") == "C" else None
             if match:
                 total = event["args"][event["name"]]
-                found.append((int(event["ts"]), match[1], int(match[2] or 0), int(total)))
+                counters.append((int(event["ts"]), match[1], int(match[2] or 0), int(total)))
     except (
         LookupError,
         TypeError,
@@ -83,6 +83,6 @@ def _counters(path: Path) -> list[tuple[int, str, int, int]]:
         # The profiler writes the end of the file when it stops.
         problem = "incomplete or damaged JSON"
         raise InputError(f"{path}: {problem}; stop the profiler before copying it") from error
-    if not found:
+    if not counters:
         raise InputError(f"{path}: no memory counters; profile with profile_memory=True")
-    return found
+    return counters

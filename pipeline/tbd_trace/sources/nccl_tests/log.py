@@ -116,7 +116,7 @@ def _samples(test: _Test, fields: list[str]) -> list[dict[str, Any]]:
         raise ValueError(fields)
     common = dict(zip(test.columns[:first], fields[:first], strict=True))
     width = (len(test.columns) - first) // groups
-    found = []
+    samples = []
     for group in range(groups):
         start = first + group * width
         result = dict(
@@ -125,8 +125,8 @@ def _samples(test: _Test, fields: list[str]) -> list[dict[str, Any]]:
         if result["time"] == "N/A":
             continue
         placement = test.placements[group] if len(test.placements) == groups else None
-        found.append(_sample(common, result) | {"placement": placement})
-    return found
+        samples.append(_sample(common, result) | {"placement": placement})
+    return samples
 
 
 def _sample(common: dict[str, str], result: dict[str, str]) -> dict[str, Any]:

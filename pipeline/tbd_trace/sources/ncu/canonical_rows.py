@@ -20,7 +20,7 @@ _LAUNCH = {
     "dynamic_shared_bytes": "launch__shared_mem_per_block_dynamic",
     "shared_executed_bytes": "launch__shared_mem_config_size",
 }
-_OF_LAUNCH = [
+_LAUNCH_METRICS = [
     *_DURATIONS, *_DIMENSIONS, *_LAUNCH.values(), "launch__grid_size", "launch__block_size",
     "launch__device_id", f"{ATTRIBUTE}device_index",
 ]  # fmt: skip
@@ -63,7 +63,7 @@ def _launches_of_raw(part: Part) -> pl.DataFrame:
         "kernel_id",
         "Kernel Name",
         *_identity(part),
-        *(raw_metric(part, name) for name in _OF_LAUNCH),
+        *(raw_metric(part, name) for name in _LAUNCH_METRICS),
     )
 
 
@@ -78,15 +78,16 @@ def _launches_of_details(part: Part) -> pl.DataFrame:
     is_metric = pl.col("metric").is_not_null()
     metrics = _long_metrics(part)
     rows = part.frame.select("kernel_id", "Kernel Name", *_identity(part)).with_columns(metrics)
-    of_kernel = [
+    kernel_columns = [
         pl.coalesce(pl.col(name).filter(is_metric).first(), pl.col(name).first()).alias(name)
         for name in rows.columns
         if name not in ("kernel_id", *metrics.columns)
     ]
-    of_launch = [
-        pl.col("value").filter(pl.col("metric") == name).first().alias(name) for name in _OF_LAUNCH
+    launch_columns = [
+        pl.col("value").filter(pl.col("metric") == name).first().alias(name)
+        for name in _LAUNCH_METRICS
     ]
-    return rows.group_by("kernel_id", maintain_order=True).agg(*of_kernel, *of_launch)
+    return rows.group_by("kernel_id", maintain_order=True).agg(*kernel_columns, *launch_columns)
 
 
 def _long_metrics(part: Part) -> pl.DataFrame:

@@ -49,9 +49,9 @@ class _State:
     columns: list[slice] | None = None  # of the metrics; None outside the rulers of a table
 
     def begin_kernel(self, match: re.Match[str]) -> Fields:
-        found = {name: text or "" for name, text in match.groupdict().items()}
-        launch = [found[name] for name in ("name", "context", "stream", "block", "grid")]
-        self.kernel = [str(self.kernels), *self.process, *launch, found["device"], found["cc"]]
+        fields = {name: text or "" for name, text in match.groupdict().items()}
+        launch = [fields[name] for name in ("name", "context", "stream", "block", "grid")]
+        self.kernel = [str(self.kernels), *self.process, *launch, fields["device"], fields["cc"]]
         self.kernels += 1
         return [*self.kernel, *_NO_METRIC]
 

@@ -132,8 +132,12 @@ def launch_lag() -> str:
 
 def _gpu_processes(tables: NsysTables) -> list[int]:
     # Bits 24 to 47 of a global id are the process id.
-    found = {process for table in GPU_OPERATIONS for process, *_ in tables.survey.stats(table).keys}
-    return sorted({(global_id >> 24) & 16777215 for global_id in found if global_id is not None})
+    global_ids = {
+        process for table in GPU_OPERATIONS for process, *_ in tables.survey.stats(table).keys
+    }
+    return sorted(
+        {(global_id >> 24) & 16777215 for global_id in global_ids if global_id is not None}
+    )
 
 
 def _no_gpu_work(tables: NsysTables) -> str:

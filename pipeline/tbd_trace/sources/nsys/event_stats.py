@@ -182,5 +182,5 @@ class Survey:
             # Skips the many events with an end before their other columns are decoded.
             columns = {name: EVENTS["NVTX_EVENTS"][name] for name in ("eventType", "end")}
             events = self._stream("NVTX_EVENTS", columns, not_integer="end")
-            self._unended = [found for batch in events for found in _unended(batch)]
+            self._unended = [event for batch in events for event in _unended(batch)]
         return self._unended

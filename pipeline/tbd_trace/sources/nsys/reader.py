@@ -34,7 +34,7 @@ _MOST_ENUMERATED = 10_000
 # Ranges of buckets, which few files have: their texts decide whether the events are read at all.
 _BUCKETS, _BUCKET_TEXT = "collective_record", "_bucket_text"
 # Relations computed from open NVTX ranges and domain creations.
-_OF_UNENDED = frozenset({"nvtx_domain_creation", "recording_end"})
+_UNENDED_RELATIONS = frozenset({"nvtx_domain_creation", "recording_end"})
 
 
 @cache
@@ -105,8 +105,8 @@ class NsysReader:
 
     def _has_buckets(self, connection: duckdb.DuckDBPyConnection) -> bool:
         self._provide(connection, f"FROM {_BUCKET_TEXT}")
-        ((found,),) = connection.execute(f"SELECT count(*) FROM {_BUCKET_TEXT}").fetchall()
-        return bool(found)
+        ((count,),) = connection.execute(f"SELECT count(*) FROM {_BUCKET_TEXT}").fetchall()
+        return bool(count)
 
     def _prepare(self, connection: duckdb.DuckDBPyConnection) -> None:
         if connection is self._connection:
@@ -146,12 +146,12 @@ class NsysReader:
     def parallel_rows(self, table: str) -> int:
         """Return an upper bound for the rows to read for a table; see `ParallelReader`."""
         needed = _relations(table)
-        if table == _BUCKETS or (needed & self._computed.keys()) - _OF_UNENDED:
+        if table == _BUCKETS or (needed & self._computed.keys()) - _UNENDED_RELATIONS:
             return 0
         rows = [self._tables.parallel_rows(event) for event in self._present(needed)]
         if not all(rows):
             return 0
-        if needed & _OF_UNENDED and not self._expected:
+        if needed & _UNENDED_RELATIONS and not self._expected:
             try:
                 self._expected = _expected(self._path)
             except (UnsupportedLayout, InputError):  # reading the whole table reports the error
@@ -175,14 +175,14 @@ class NsysReader:
     def merge(self, table: str, collected: Sequence[Mapping[str, EventStats]]) -> None:
         for event in self._present(_relations(table)):
             self._tables.join(event, [part[event] for part in collected])
-        if _relations(table) & _OF_UNENDED:
+        if _relations(table) & _UNENDED_RELATIONS:
             self._has_open_ranges = [
                 any(kind in NVTX_RANGES for kind, _ in part["NVTX_EVENTS"].unended)
                 for part in collected
             ]
 
     def stale(self, table: str) -> list[int]:
-        known = {name: self._compute(name) for name in _relations(table) & _OF_UNENDED}
+        known = {name: self._compute(name) for name in _relations(table) & _UNENDED_RELATIONS}
         new = {name for name in known if not known[name].equals(self._expected[name])}
         self._expected |= known
         # Domain names can be in all rows, the end of the recording only in open ranges.
@@ -230,8 +230,10 @@ def _enumerate(connection: duckdb.DuckDBPyConnection, table: str) -> None:
     ((rows,),) = connection.execute(f"SELECT count(*) FROM {table}").fetchall()
     kind = "VARCHAR"
     if rows <= _MOST_ENUMERATED:
-        found = " UNION ".join(f"SELECT {name} FROM {table} WHERE {name} <> ''" for name in texts)
-        kind = f"ENUM (SELECT '' UNION {found} ORDER BY 1)"  # DuckDB rejects an empty ENUM
+        distinct = " UNION ".join(
+            f"SELECT {name} FROM {table} WHERE {name} <> ''" for name in texts
+        )
+        kind = f"ENUM (SELECT '' UNION {distinct} ORDER BY 1)"  # DuckDB rejects an empty ENUM
     connection.execute(f"CREATE OR REPLACE TEMP TYPE {table}_text AS {kind}")
     typed = ", ".join(f"CAST({name} AS {table}_text) AS {name}" for name in texts)
     connection.execute(

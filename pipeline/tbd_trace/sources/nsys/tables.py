@@ -92,9 +92,9 @@ class NsysTables:
         reader = self._file.batches(
             table, columns, rowid=ROW, not_integer=not_integer, row_range=self._row_range
         )
-        return pa.RecordBatchReader.from_batches(reader.schema, self._one_at_a_time(reader))
+        return pa.RecordBatchReader.from_batches(reader.schema, self._locked_batches(reader))
 
-    def _one_at_a_time(self, reader: pa.RecordBatchReader) -> Iterator[pa.RecordBatch]:
+    def _locked_batches(self, reader: pa.RecordBatchReader) -> Iterator[pa.RecordBatch]:
         while True:
             with self._lock:
                 batch = next(reader, None)
@@ -145,7 +145,7 @@ class NsysTables:
 
     def operation_scopes(self) -> pa.Table:
         # Synchronizations do not record the device: has_device is 0.
-        found = {
+        scopes = {
             (*key, 1)
             for table in (*GPU_OPERATIONS, "CUDA_GPU_MEMORY_USAGE_EVENTS")
             for key in self.survey.stats(table).keys
@@ -154,7 +154,7 @@ class NsysTables:
             for process, context in self.survey.stats("CUPTI_ACTIVITY_KIND_SYNCHRONIZATION").keys
         }
         names = ("globalPid", "deviceId", "contextId", "has_device")
-        return _table(_ordered(found), dict.fromkeys(names, pa.int64()))
+        return _table(_ordered(scopes), dict.fromkeys(names, pa.int64()))
 
     def calling_threads(self) -> pa.Table:
         calls = {
@@ -178,9 +178,9 @@ class NsysTables:
     def domain_creations(self) -> pa.Table:
         columns = {name: EVENTS["NVTX_EVENTS"][name] for name in _DOMAIN_CREATION}
         wanted = ", ".join(_DOMAIN_CREATION)
-        found = ", ".join(map(str, self._unended(NVTX_DOMAIN)))
+        row_ids = ", ".join(map(str, self._unended(NVTX_DOMAIN)))
         return _table(
-            self.rows(f"SELECT {wanted} FROM {{NVTX_EVENTS}} WHERE {ROW} IN ({found})"), columns
+            self.rows(f"SELECT {wanted} FROM {{NVTX_EVENTS}} WHERE {ROW} IN ({row_ids})"), columns
         )
 
     def recording_end(self) -> pa.Table:
@@ -227,8 +227,8 @@ def _ordered(rows: Collection[tuple[int | None, ...]]) -> list[tuple[int | None,
     return sorted(rows, key=lambda row: [(value is not None, value or 0) for value in row])
 
 
-def _threads(found: Collection[int | None]) -> pa.Table:
-    rows = [(thread,) for thread in sorted(t for t in found if t is not None)]
+def _threads(threads: Collection[int | None]) -> pa.Table:
+    rows = [(thread,) for thread in sorted(t for t in threads if t is not None)]
     return _table(rows, {"globalTid": pa.int64()})
 
 

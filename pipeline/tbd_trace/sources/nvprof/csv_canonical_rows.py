@@ -42,8 +42,8 @@ def _in_base_unit(part: Part, column: str) -> pl.Expr:
 def count_impossible(part: Part) -> int:
     """Return the number of times and sizes of at least 2^62 ns or bytes."""
     columns = [name for name in _SCALED if name in part.frame.columns]
-    found = [(_in_base_unit(part, name).abs() >= _LIMIT).sum() for name in columns]
-    return sum(part.frame.select(count).item() for count in found)
+    counts = [(_in_base_unit(part, name).abs() >= _LIMIT).sum() for name in columns]
+    return sum(part.frame.select(count).item() for count in counts)
 
 
 def device_id(part: Part, column: str = "Device") -> pl.Expr:

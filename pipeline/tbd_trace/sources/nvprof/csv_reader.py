@@ -196,17 +196,17 @@ class NvprofCsvReader:
         return parts(self._path, Damage(), Run())
 
     def _devices(self) -> Iterator[pl.DataFrame] | None:
-        found = sorted(self._survey.devices.items())
+        devices = sorted(self._survey.devices.items())
         schema = {"device_id": pl.Int64, "name": pl.String}
-        return iter([pl.DataFrame(found, schema=schema, orient="row")]) if found else None
+        return iter([pl.DataFrame(devices, schema=schema, orient="row")]) if devices else None
 
     def _processes(self) -> Iterator[pl.DataFrame] | None:
-        found = [
+        processes = [
             {"process_id": pid, "pid": pid, "name": self._run.commands.get(pid)}
             for pid in sorted(self._survey.processes)
         ]
         schema = {"process_id": pl.Int64, "pid": pl.Int64, "name": pl.String}
-        return iter([pl.DataFrame(found, schema=schema)]) if found else None
+        return iter([pl.DataFrame(processes, schema=schema)]) if processes else None
 
     def __enter__(self) -> Self:
         return self

@@ -85,12 +85,12 @@ def recording(file: SqliteFile) -> pa.Table:
 
 def _extreme(file: SqliteFile, function: str, *columns: str) -> int | None:
     # Time 0 means that CUPTI did not record the time.
-    found = [
+    extremes = [
         file.rows(f'SELECT {function}("{column}") FROM "{table}" WHERE "{column}" > 0')[0][0]
         for column in columns
         for table in _present(file, _EVENTS, column)
     ]
-    times = [time for time in found if isinstance(time, int)]
+    times = [time for time in extremes if isinstance(time, int)]
     return (max if function == "max" else min)(times, default=None)
 
 

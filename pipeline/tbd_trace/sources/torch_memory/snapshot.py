@@ -32,9 +32,9 @@ _OPERATIONS = {
 # States of blocks before 2.1, by their present name.
 _STATES = {"active_awaiting_free": "active_pending_free"}
 # Events whose size is what the program asked for; others are sizes of segments.
-_OF_BLOCKS = frozenset(("allocate", "free", "free_requested"))
+_BLOCK_OPERATIONS = frozenset(("allocate", "free", "free_requested"))
 _INT64 = 1 << 63
-_OF_TORCH = re.compile(r"(?:^|/)(torch/(?:[\w-]+/)*[\w-]+)\.py$")
+_TORCH_FILE = re.compile(r"(?:^|/)(torch/(?:[\w-]+/)*[\w-]+)\.py$")
 
 
 class Snapshot:
@@ -116,7 +116,7 @@ class Snapshot:
             "address": addresses,
             "bytes": sizes,
             "requested_bytes": [
-                size if operation in _OF_BLOCKS else None
+                size if operation in _BLOCK_OPERATIONS else None
                 for size, operation in zip(sizes, operations, strict=True)
             ],
             "pool": [_pool(event.get("segment_pool_id")) for event in part],
@@ -214,14 +214,14 @@ def _blocks(segment: dict[str, Any]) -> list[dict[str, Any]]:
 
 def _addresses(segment: dict[str, Any], blocks: Sequence[dict[str, Any]]) -> list[Any]:
     # Releases before 2.1 gave no addresses: the blocks tile the segment.
-    address, found = segment.get("address"), []
+    address, addresses = segment.get("address"), []
     for block in blocks:
         address = block.get("address", address)
-        found.append(address)
+        addresses.append(address)
         size = block.get("size")
         if address is not None:
             address = address + size if _is_int(address) and _is_int(size) else None
-    return found
+    return addresses
 
 
 def _requested(block: dict[str, Any]) -> Any:
@@ -263,7 +263,7 @@ def _pool(value: Any) -> str | None:
 
 
 def _module(file: str | None) -> str | None:
-    match = _OF_TORCH.search(file or "")
+    match = _TORCH_FILE.search(file or "")
     return match[1].replace("/", ".").removesuffix(".__init__") if match else None
 
 

@@ -144,11 +144,11 @@ class _Classes:
         return next(same, None)
 
     def _opcode(self, number: int) -> str:
-        found = self.instructions.get(number)
-        return found.opcode if found else ""
+        instruction = self.instructions.get(number)
+        return instruction.opcode if instruction else ""
 
     def _phases(self) -> dict[int, _Phase]:
-        phases = {number: _named(found) for number, found in self.instructions.items()}
+        phases = {number: _named(instruction) for number, instruction in self.instructions.items()}
         waiting = list(phases)
         # Operations that read a gradient belong to the backward pass, whatever their names.
         while waiting:
@@ -166,17 +166,17 @@ class _Classes:
 
     def _readers(self, number: int) -> set[int]:
         # Values that read this one, directly or from a copy.
-        found: set[int] = set()
+        readers: set[int] = set()
         waiting = [number]
         while waiting:
             for reader in self.instructions[waiting.pop()].readers:
                 for following in self.by_name.get(reader, ()):
-                    if following in found or self._opcode(following) == _TUPLE:
+                    if following in readers or self._opcode(following) == _TUPLE:
                         continue
-                    found.add(following)
+                    readers.add(following)
                     if self._is_copy(following):
                         waiting.append(following)
-        return {reader for reader in found if not self._is_copy(reader)}
+        return {reader for reader in readers if not self._is_copy(reader)}
 
 
 def _named(instruction: Instruction) -> _Phase:

@@ -105,7 +105,7 @@ def _spreadsheet(text: str, separator: str, *, changed: Callable[[int], bool] = 
     Args:
         text: CSV with decimal points.
         separator: of the fields; those that hold it are quoted.
-        changed: tells by its number whether a line has decimal commas; the header is line 0.
+        changed: returns True for the numbers of lines with decimal commas; the header is line 0.
     """
     out = io.StringIO()
     writer = csv.writer(out, delimiter=separator, lineterminator="\n")
@@ -148,11 +148,11 @@ class TestDecimalComma:
 
     @pytest.mark.parametrize("line", [2, 3, 4])
     def test_one_line_of_many(self, nvprof: Callable[..., Trace], line: int) -> None:
-        one = _spreadsheet(self.TEXT, ",", changed=lambda number: number == line)
-        trace, original = nvprof(one), nvprof(self.TEXT)
-        if line == 3:  # of its 1234,567 nothing tells whether it is a thousand times as long
-            one = one.replace('"1234,567"', '"1234,5670"')
-            trace = nvprof(one)
+        text = _spreadsheet(self.TEXT, ",", changed=lambda number: number == line)
+        trace, original = nvprof(text), nvprof(self.TEXT)
+        if line == 3:  # its 1234,567 could be a thousand times as long
+            text = text.replace('"1234,567"', '"1234,5670"')
+            trace = nvprof(text)
         assert trace.tables == original.tables
         assert "were not rows" not in trace.notes
 
@@ -527,7 +527,7 @@ class TestNvprofSummary:
 
 
 class TestNsightCompute:
-    def test_metrics_are_told_from_other_columns(self) -> None:
+    def test_metrics_are_distinguished_from_other_columns(self) -> None:
         others = ["ID", "Kernel Name", "Block Size", "thread Domain:Push/Pop__Range:PL_Type"]
         metrics = ["sm__cycles_active.avg", "launch__grid_size", "group:memory__chart"]
         odd = ["SM__Cycles.sum"]

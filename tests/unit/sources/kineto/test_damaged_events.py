@@ -232,11 +232,11 @@ def numbers_before(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Path],
     """Return what remembers the numbers of an unchanged file."""
 
     @cache
-    def of_file(path: Path) -> Numbers:
+    def numbers_of(path: Path) -> Numbers:
         folder = tmp_path_factory.mktemp("before")
         return numbers(made.write(folder / "a.json", unpacked(path)))
 
-    return of_file
+    return numbers_of
 
 
 def loads(content: bytes) -> Any:

@@ -362,7 +362,7 @@ def test_an_amd_gpu_has_no_compute_capability(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("agents", "names"), [([2, 3], ["AMD Instinct MI210"] * 2), ([2], ["AMD a", "AMD b"])]
 )
-def test_amd_gpus_that_cannot_be_told_apart(
+def test_amd_gpus_that_cannot_be_distinguished(
     tmp_path: Path, agents: list[int], names: list[str]
 ) -> None:
     gpus = [{**ROCM, "id": number, "name": name} for number, name in enumerate(names)]
@@ -374,7 +374,7 @@ def test_amd_gpus_that_cannot_be_told_apart(
 
 
 @pytest.mark.slow
-def test_an_amd_gpu_without_a_name_is_told_by_its_warps(tmp_path: Path) -> None:
+def test_an_amd_gpu_without_a_name_is_recognized_by_its_warps(tmp_path: Path) -> None:
     found = rocm(tmp_path, [0], [{**ROCM, "name": ""}])
     assert found.rows("SELECT name, compute_capability FROM device") == [(None, None)]
 
@@ -461,12 +461,12 @@ def test_a_trace_of_many_blocks_has_the_rows_of_one_block(
     content["traceName"] = "cut"
     cut = ingest(tmp_path, content, "cut.json")
     assert len(opened) == 3
-    with cut.connect() as of_blocks, whole.connect() as of_one:
+    with cut.connect() as in_blocks, whole.connect() as in_one_block:
         for table in canonical_tables():
             kept = "start_ns, end_ns, holds" if table == "trace" else "* EXCLUDE (trace_id)"
             select = f"SELECT {kept} FROM {table} ORDER BY ALL"
-            rows = of_one.execute(select).fetchall()
-            assert of_blocks.execute(select).fetchall() == rows, table
+            rows = in_one_block.execute(select).fetchall()
+            assert in_blocks.execute(select).fetchall() == rows, table
             assert table != "trace" or len(rows[0][2]) > 8
 
 

@@ -203,7 +203,7 @@ def without_each(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[lis
         ]
         for trace_id in notes
     }
-    return {name: [said[trace_id] for trace_id in of_toy] for name, of_toy in ids.items()}
+    return {name: [said[trace_id] for trace_id in trace_ids] for name, trace_ids in ids.items()}
 
 
 def classes(frame: pl.DataFrame, trace_id: str) -> dict[str, int]:
@@ -246,7 +246,7 @@ def test_rounding_at_the_peak(toys: Ingested, name: str) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", TOYS)
 def test_each_event_counts(without_each: dict[str, list[list[Any]]], name: str) -> None:
-    """Without any one event the answer is another, or a note or an error tells."""
+    """Without any one event the answer is another, or there is a note or an error."""
     whole, *others = without_each[name]
     assert others
     assert whole not in others

@@ -82,12 +82,12 @@ def test_the_program_names_the_collective(tmp_path: Path, program: str, kind: st
 def test_collective_of_a_log_that_does_not_name_it(
     tmp_path: Path, busbw: float, extra: str, name: str, found: tuple[str | None, ...]
 ) -> None:
-    one = (10_000.0, 100.0, busbw, "0")
-    rows = read(tmp_path, start() + result(10**9, one, one, extra=extra) + END, name)
+    fields = (10_000.0, 100.0, busbw, "0")
+    rows = read(tmp_path, start() + result(10**9, fields, fields, extra=extra) + END, name)
     assert {(row["kind"], row["kind_evidence"]) for row in rows} == {found}
 
 
-def test_one_rank_alone_tells_no_collective(tmp_path: Path) -> None:
+def test_one_rank_alone_shows_no_collective(tmp_path: Path) -> None:
     """The factor of the bus bandwidth is ranks - 1 over ranks."""
     (row, _) = read(tmp_path, start(ranks=1, hosts=1) + result(10**9, ONE, ONE) + END, "x.log")
     assert (row["ranks"], row["kind"], row["kind_evidence"]) == (1, None, None)

@@ -99,8 +99,8 @@ def test_the_start_follows_from_the_end_and_the_history(tmp_path: Path) -> None:
     row = peak(found)
     assert (row["start_requested_bytes"], row["end_requested_bytes"]) == (1077, 1777)
     assert (row["peak_requested_bytes"], row["unmatched_frees"]) == (1777, 1)
-    held = found.ask("memory_breakdown", at="peak", allow_unknown="true")
-    assert held["requested_bytes"].sum() == 1777
+    breakdown = found.ask("memory_breakdown", at="peak", allow_unknown="true")
+    assert breakdown["requested_bytes"].sum() == 1777
     assert any("before the recording: 1" in note for note in found.notes)
 
 
@@ -111,8 +111,8 @@ def test_the_peak_may_be_before_the_history(tmp_path: Path) -> None:
     found = Ingested(write_pickle(tmp_path / "a.pickle", document))
     row = peak(found)
     assert (row["peak_requested_bytes"], row["peak_sequence"], row["peak_ns"]) == (1000, None, None)
-    held = found.ask("memory_at_peak")
-    assert held["requested_bytes"].to_list() == [1000]
+    tensors = found.ask("memory_at_peak")
+    assert tensors["requested_bytes"].to_list() == [1000]
 
 
 @pytest.mark.slow
@@ -133,8 +133,8 @@ def test_one_address_may_be_older_twice(tmp_path: Path) -> None:
     found = Ingested(write_pickle(tmp_path / "a.pickle", document))
     rows = found.ask("memory_timeline").select("requested_bytes", "total_bytes").rows()
     assert [total for _, total in rows] == [400, 416]
-    held = found.ask("memory_breakdown", at="end", allow_unknown="true")
-    assert held["allocations"].sum() == 2
+    breakdown = found.ask("memory_breakdown", at="end", allow_unknown="true")
+    assert breakdown["allocations"].sum() == 2
 
 
 @pytest.mark.slow

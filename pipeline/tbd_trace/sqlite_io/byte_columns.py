@@ -59,21 +59,21 @@ class TextReader(BlobReader):
     _PARITY = 1
 
     def _read(self, rows: Rows) -> pa.Array:
-        found = super()._read(rows)
-        return _as_texts(found) if found.type == pa.binary() else found
+        values = super()._read(rows)
+        return _as_texts(values) if values.type == pa.binary() else values
 
 
-def _as_texts(found: pa.Array) -> pa.Array:
-    texts = pa.Array.from_buffers(pa.string(), len(found), found.buffers())
-    _, offsets, data = found.buffers()
-    size = int(np.frombuffer(offsets, np.int32)[len(found)])
+def _as_texts(values: pa.Array) -> pa.Array:
+    texts = pa.Array.from_buffers(pa.string(), len(values), values.buffers())
+    _, offsets, data = values.buffers()
+    size = int(np.frombuffer(offsets, np.int32)[len(values)])
     # Texts of profiles are nearly always ASCII, which one pass over all bytes confirms.
     if np.frombuffer(data, np.uint8, size).max(initial=0) <= _LAST_ASCII:
         return texts
     try:
         texts.validate(full=True)
     except pa.ArrowInvalid:
-        decoded = (None if v is None else v.decode("utf-8", "replace") for v in found.to_pylist())
+        decoded = (None if v is None else v.decode("utf-8", "replace") for v in values.to_pylist())
         return pa.array(decoded, pa.string())
     return texts
 

@@ -63,11 +63,11 @@ class Block:
         remaining = offsets.size
         for length in _lengths_by_likelihood(words):
             mask, pattern = _length_pattern(length)
-            found = np.flatnonzero((words & mask) == pattern)
-            if not found.size:
+            matching = np.flatnonzero((words & mask) == pattern)
+            if not matching.size:
                 continue
-            remaining -= found.size
-            rows = slice(None) if found.size == offsets.size else found
+            remaining -= matching.size
+            rows = slice(None) if matching.size == offsets.size else matching
             value[rows] = _join_low_bits(words[rows], length).view(np.int64)
             lengths[rows] = length
             if not remaining:

@@ -123,10 +123,10 @@ def _certain_integers(cells: Cells, ordinal: int) -> Flags:
 
 
 def _individual_rows(flags: Flags) -> list[int]:
-    found: list[int] = np.flatnonzero(flags).tolist()
-    if len(found) > max(_MOST_INDIVIDUAL, flags.size // 8):
+    rows: list[int] = np.flatnonzero(flags).tolist()
+    if len(rows) > max(_MOST_INDIVIDUAL, flags.size // 8):
         raise UnsupportedLayout("many values are large or not of the expected type")
-    return found
+    return rows
 
 
 def _value(record: bytes, column: WantedColumn) -> Any:

@@ -54,9 +54,9 @@ def _columns(
 ) -> list[tuple[str, bool]]:
     # Names, and whether they are generated or hidden.
     try:
-        found = connection.execute(f"PRAGMA table_xinfo({identifier(table)})").fetchall()
+        rows = connection.execute(f"PRAGMA table_xinfo({identifier(table)})").fetchall()
     except sqlite3.OperationalError:
         if is_computed:  # its module or a table behind it is missing
             return []
         raise
-    return [(str(name), bool(hidden)) for _, name, *_, hidden in found]
+    return [(str(name), bool(hidden)) for _, name, *_, hidden in rows]

@@ -98,8 +98,8 @@ class SqliteFile:
 
     def is_key(self, table: str, column: str) -> bool:
         """Return True if a column is the primary key of a table, so that its values are unique."""
-        found = self.rows(f"SELECT name FROM pragma_table_info({string(table)}) WHERE pk > 0")
-        return found == [(column,)]
+        key_columns = self.rows(f"SELECT name FROM pragma_table_info({string(table)}) WHERE pk > 0")
+        return key_columns == [(column,)]
 
     def has_rows(self, table: str) -> bool:
         if table not in self._schema.columns:

@@ -62,8 +62,8 @@ def plan(
         UnsupportedLayout: the table is not an ordinary rowid table, or has generated columns.
     """
     literal, quoted = table.replace("'", "''"), table.replace('"', '""')
-    found = query(f"SELECT type, rootpage FROM sqlite_master WHERE name = '{literal}'")
-    if len(found) != 1 or found[0][0] != "table" or not isinstance(found[0][1], int):
+    entries = query(f"SELECT type, rootpage FROM sqlite_master WHERE name = '{literal}'")
+    if len(entries) != 1 or entries[0][0] != "table" or not isinstance(entries[0][1], int):
         raise UnsupportedLayout("not a table")
     infos = query(f'PRAGMA table_xinfo("{quoted}")')
     if any(info[6] for info in infos):
@@ -80,7 +80,7 @@ def plan(
         filtered = _wanted(stored.get(not_integer.lower()), pa.int64(), alias)
         if filtered is not None and filtered.ordinal is None:
             raise UnsupportedLayout("the rowid is always an integer")
-    return TablePlan(found[0][1], tuple(wanted), filtered)
+    return TablePlan(entries[0][1], tuple(wanted), filtered)
 
 
 def _rowid_alias(infos: Sequence[tuple[Any, ...]], indexes: Sequence[tuple[Any, ...]]) -> int:

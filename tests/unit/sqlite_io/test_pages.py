@@ -60,7 +60,7 @@ def assert_same(
     from_pages: bool | None = True,
     not_integer: str | None = None,
 ) -> pa.Table:
-    """Compare the readers on table t; tell whether all, or no, rows are to come from pages."""
+    """Compare the readers on table t; ``from_pages``: all rows are to come from pages, or none."""
     with watching() as seen:
         pages, sqlite = both(path, "t", columns, "row", not_integer)
     assert pages.schema == sqlite.schema
@@ -379,7 +379,7 @@ def test_later_parts_are_smaller(pages: int, count: int) -> None:
 
 
 def test_a_part_is_not_left_to_sqlite(tmp_path: Path) -> None:
-    """Whoever asked for it could not tell which rows SQLite would have to give."""
+    """The caller could not know which rows SQLite would have to give."""
     path = filled(tmp_path / "f", "a", [(i + 0.5 if i % 2 else str(i),) for i in range(5000)])
     with SqliteFile(path) as file, pytest.raises(UnsupportedLayout):
         file.batches("t", {"a": pa.int64()}, row_range=RowRange(0, 2)).read_all()

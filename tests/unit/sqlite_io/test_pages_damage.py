@@ -165,7 +165,7 @@ def test_damaged_child_pointer(image: Image, tmp_path: Path, child: int) -> None
 
 
 def test_error_in_the_middle(image: Image, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Pages before the damaged one are read from pages, and SQLite tells what is wrong."""
+    """Pages before the damaged one are read from pages, and SQLite reports what is wrong."""
     monkeypatch.setattr(tables, "_BATCH_BYTES", 1)
     damaged = bytearray(image)
     damaged[leaves(image)[30] * PAGE] = 7

@@ -22,7 +22,7 @@ _WITHOUT_WORKERS_SECONDS = 30
 _AHEAD = 2  # calls per thread of the cluster that are given out before the first result is taken
 
 # DuckDB uses all cores of a worker for one call, and its memory is that of one trace then.
-_one_at_a_time = threading.Lock()
+_call_lock = threading.Lock()
 
 
 class DaskCluster(Executor):
@@ -107,7 +107,7 @@ def _run(version: str, call: Call) -> Any:
     if version != __version__:
         text = f"a Dask worker has tbd-trace {__version__}; install {version} on all"
         return wrapped(lambda: _fail(text))
-    with _one_at_a_time:
+    with _call_lock:
         return wrapped(call)
 
 

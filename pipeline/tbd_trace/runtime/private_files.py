@@ -61,10 +61,10 @@ def remove_abandoned(directory: Path, target: str | None = None, owner: int | No
         owner: id of the user to whom they belong, None for all users.
     """
     for entry in list(_entries(directory)):
-        found = _NAME.fullmatch(entry.name)
-        if found is None or target not in (None, found["target"]):
+        match = _NAME.fullmatch(entry.name)
+        if match is None or target not in (None, match["target"]):
             continue
-        if found["machine"] != _machine() or is_running(int(found["pid"])):
+        if match["machine"] != _machine() or is_running(int(match["pid"])):
             continue
         with contextlib.suppress(OSError):
             if owner not in (None, entry.stat(follow_symlinks=False).st_uid):

@@ -26,7 +26,7 @@ _PROGRAM = (
     "serve(sys.stdin.buffer, sys.stdout.buffer)"
 )
 _STANDARD = range(3)  # input, output and errors
-_OF_THIS_PROCESS = Path("/proc/self")  # Linux has it
+_PROC_SELF = Path("/proc/self")  # Linux has it
 
 
 class WorkerFailed(Exception):
@@ -43,7 +43,7 @@ class Worker:
 
     def __init__(self) -> None:
         try:
-            self._process = _Copy() if _is_one_thread() else _new_python()
+            self._process = _Copy() if _is_single_threaded() else _new_python()
         except OSError as error:
             raise WorkerFailed(str(error)) from error
 
@@ -85,10 +85,10 @@ def _new_python() -> subprocess.Popen[bytes]:
     )
 
 
-def _is_one_thread() -> bool:
-    # True only if single-threaded; forking is unsafe otherwise.
+def _is_single_threaded() -> bool:
+    # False if unknown, too: forking is unsafe with several threads.
     try:
-        return len(list((_OF_THIS_PROCESS / "task").iterdir())) == 1
+        return len(list((_PROC_SELF / "task").iterdir())) == 1
     except OSError:
         return False
 
@@ -142,7 +142,7 @@ def _serve_and_end(questions: int, answers: int) -> NoReturn:
         nothing = os.open(os.devnull, os.O_RDWR)
         for stream in _STANDARD:
             os.dup2(nothing, stream)
-        for opened in [int(entry.name) for entry in (_OF_THIS_PROCESS / "fd").iterdir()]:
+        for opened in [int(entry.name) for entry in (_PROC_SELF / "fd").iterdir()]:
             if opened not in (*_STANDARD, questions, answers):
                 with contextlib.suppress(OSError):  # that of the directory is closed already
                     os.close(opened)

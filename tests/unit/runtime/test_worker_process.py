@@ -52,7 +52,7 @@ def cannot_start(*_: object, **__: object) -> None:
 def test_it_may_not_start(
     place: Any, name: str, value: str | Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(worker_process, "_is_one_thread", lambda: False)
+    monkeypatch.setattr(worker_process, "_is_single_threaded", lambda: False)
     monkeypatch.setattr(place, name, value, raising=False)
     with pytest.raises(WorkerFailed):
         Worker()
@@ -60,7 +60,7 @@ def test_it_may_not_start(
 
 def test_it_may_not_be_copied(monkeypatch: pytest.MonkeyPatch) -> None:
     before = open_files()
-    monkeypatch.setattr(worker_process, "_is_one_thread", lambda: True)
+    monkeypatch.setattr(worker_process, "_is_single_threaded", lambda: True)
     monkeypatch.setattr(os, "fork", cannot_start, raising=False)
     with pytest.raises(WorkerFailed):
         Worker()
@@ -74,8 +74,8 @@ def open_files() -> int:
 def test_without_proc_nobody_knows_how_many_threads_there_are(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(worker_process, "_OF_THIS_PROCESS", tmp_path)
-    assert not worker_process._is_one_thread()
+    monkeypatch.setattr(worker_process, "_PROC_SELF", tmp_path)
+    assert not worker_process._is_single_threaded()
 
 
 def run_script(path: Path, text: str) -> subprocess.CompletedProcess[str]:
@@ -123,7 +123,7 @@ def test_a_copy_says_nothing_and_holds_no_file_of_the_callers(tmp_path: Path) ->
         "import atexit, os\n"
         "from tbd_trace.runtime.worker_process import Worker\n"
         "atexit.register(print, 'ended')\n"
-        "held = open(__file__)\n"
+        "script = open(__file__)\n"
         "workers = Worker(), Worker()\n"
         "for worker in workers:\n"
         "    worker.call(print, 'said', flush=True)\n"

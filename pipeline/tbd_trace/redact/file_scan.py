@@ -58,11 +58,11 @@ class _FileScan:
         self._redactor.collect_identities(value)
         for kind, pattern in _KIND_OF_NAME.items():
             if pattern.search(name):
-                self._of_kind(kind, where, value)
+                self._add_named(kind, where, value)
                 return
         self.text(where, value)
 
-    def _of_kind(self, kind: str, where: str, value: str) -> None:
+    def _add_named(self, kind: str, where: str, value: str) -> None:
         if kind == "environment":
             self._environment(where, value)
         elif not (_ZERO_UUID.fullmatch(value) if kind == "device-ids" else is_loopback(value)):
@@ -83,10 +83,10 @@ class _FileScan:
         if len(_VARIABLE.findall(text)) >= _FEWEST_VARIABLES:
             self._environment(where, text)
             return
-        found: dict[str, str] = {}
+        examples: dict[str, str] = {}
         self._redactor.collect_identities(text)
-        self._redactor.text(text, found.setdefault)
-        for kind, example in found.items():
+        self._redactor.text(text, examples.setdefault)
+        for kind, example in examples.items():
             self._report.add(kind, where, example)
 
 

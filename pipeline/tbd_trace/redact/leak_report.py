@@ -37,7 +37,7 @@ class LeakReport:
     """Private values found, grouped by kind and location."""
 
     def __init__(self) -> None:
-        self._found: dict[tuple[str, str], _Leak] = {}
+        self._leaks: dict[tuple[str, str], _Leak] = {}
 
     def add(self, kind: str, where: str, value: str, count: int = 1) -> None:
         """Add a private value; ignore empty and already redacted ones.
@@ -55,7 +55,7 @@ class LeakReport:
 
     def add_masked(self, kind: str, where: str, example: str, count: int) -> None:
         # The first example of a kind and location stays.
-        leak = self._found.setdefault((kind, where), _Leak(0, example))
+        leak = self._leaks.setdefault((kind, where), _Leak(0, example))
         leak.count += count
 
     def include(self, file: str, frame: pl.DataFrame) -> None:
@@ -67,7 +67,7 @@ class LeakReport:
         """Return one row per kind and location: kind, where, count, example."""
         order = list(FILE_KINDS)
         rows = sorted(
-            ((*key, found.count, found.example) for key, found in self._found.items()),
+            ((*key, leak.count, leak.example) for key, leak in self._leaks.items()),
             key=lambda row: (order.index(row[0]), row[1]),
         )
         return pl.DataFrame(rows, schema=SCHEMA, orient="row")

@@ -100,14 +100,14 @@ def without_secrets(arguments: Sequence[str]) -> list[str]:
     return hidden
 
 
-def text_without_secrets(text: str, found: Callable[[str], object] | None = None) -> str:
+def text_without_secrets(text: str, report: Callable[[str], object] | None = None) -> str:
     """Replace values that look like secrets in a text by ``***``.
 
     Applies the rules of :func:`without_secrets` for one argument, except that counts and passes of
     models stay: ``token: 3/128``, ``forward pass: block 3``.
 
     Args:
-        found: called with each secret, including the name of its assignment.
+        report: called with each secret, including the name of its assignment.
     """
 
     def hide(match: re.Match[str]) -> str:
@@ -116,8 +116,8 @@ def text_without_secrets(text: str, found: Callable[[str], object] | None = None
         counted = _COUNTED.search(name) and _COUNT.fullmatch(value.strip("\"'"))
         if counted or value.strip("\"'") in _HIDDEN_ALREADY or _PASS.match(text, match.start()):
             return match[0]
-        if found is not None:
-            found(match[0])
+        if report is not None:
+            report(match[0])
         return f"{name}{HIDDEN}"
 
     for pattern in _patterns(text):

@@ -121,7 +121,7 @@ class TextRedactor:
         if _SOURCE.search(path):
             short = self._source(path, home)
             kind = "source-paths"
-        elif home or self._is_of_files(path):
+        elif home or self._is_data_path(path):
             short = self._file(path, home)
             kind = "paths"
         else:
@@ -137,7 +137,7 @@ class TextRedactor:
         if home and "paths" not in self._keep:
             path = self._with_home(path, home)
         parts = _SPLIT.split(path)
-        if self._is_of_files(path) and "paths" not in self._keep:
+        if self._is_data_path(path) and "paths" not in self._keep:
             # The first directory under /tmp, /mnt and the like names a user or a project.
             return "…/" + "/".join((parts[3:] or parts[-1:])[-2:])
         return path if len(parts) <= 2 else "…/" + "/".join(parts[-2:])
@@ -161,7 +161,7 @@ class TextRedactor:
             return path
         return self._names.home(home) + path[len(home) :]
 
-    def _is_of_files(self, path: str) -> bool:
+    def _is_data_path(self, path: str) -> bool:
         parts = [part for part in _SPLIT.split(path) if part and not part.endswith(":")]
         return path[0] in "/\\" and len(parts) > 1 and _FILES.fullmatch(parts[0]) is not None
 

@@ -46,7 +46,7 @@ NAMES = st.sampled_from(
 SECRETS = st.text(string.ascii_letters + string.digits + "+/_-.!", min_size=8).map(
     lambda text: f"Q{text}Z"
 )
-# In scripts and JSON a name is told by its separators alone.
+# In scripts and JSON a name is recognized by its separators alone.
 PLAIN_NAMES = NAMES.filter(lambda name: name not in ("hfToken", "clientSecret"))
 FORMS = [
     lambda name, secret: [f"--{name}", secret],

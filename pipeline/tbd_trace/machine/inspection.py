@@ -80,13 +80,13 @@ def nsys() -> Finding:
             "to collect timelines and to read .nsys-rep files",
         )
     program = str(installed.program)
-    found = f"{_version([program, '--version'])} ({program})"
+    installation = f"{_version([program, '--version'])} ({program})"
     if installed.importer is not None:
-        return Finding("nsys", "ok", f"{found}, importer {installed.importer}")
+        return Finding("nsys", "ok", f"{installation}, importer {installed.importer}")
     return Finding(
         "nsys",
         "limited",
-        f"{found}; its importer is not found, so it may leave .qdstrm files",
+        f"{installation}; its importer is not found, so it may leave .qdstrm files",
         "install the whole of Nsight Systems, not its target part alone, or name its directory: "
         f"export {nsys_install.HOME_VARIABLE}=DIRECTORY",
     )
@@ -145,9 +145,9 @@ def gpus() -> list[Finding]:
     driver = _PROC / "driver" / "nvidia" / "version"
     if driver.is_file():
         version = _VERSION.search(driver.read_text())
-        found = f"driver {version[1] if version else 'of unknown version'}; nvidia-smi lists no GPU"
+        state = f"driver {version[1] if version else 'of unknown version'}; nvidia-smi lists no GPU"
         return [
-            Finding("gpu", "limited", found, "reload the driver, or give the container the GPU")
+            Finding("gpu", "limited", state, "reload the driver, or give the container the GPU")
         ]
     return [
         Finding(
@@ -206,9 +206,11 @@ def framework(name: str, python: str = sys.executable) -> Finding:
         advice = f"tbd-trace env create {name}, to train its workloads"
         return Finding(name, "missing", f"not installed ({python})", advice)
     shown = [*FRAMEWORKS[name], "numpy", "nvtx"]
-    found = ", ".join(f"{package} {versions[package]}" for package in shown if package in versions)
+    packages = ", ".join(
+        f"{package} {versions[package]}" for package in shown if package in versions
+    )
     status, advice = _nvtx(versions.get("nvtx"))
-    return Finding(name, status, f"{found} ({python})", advice)
+    return Finding(name, status, f"{packages} ({python})", advice)
 
 
 def _nvtx(version: str | None) -> tuple[str, str]:
@@ -253,11 +255,11 @@ def cpu_sampling() -> Finding:
         level = int(setting.read_text())
     except (OSError, ValueError):
         return Finding("cpu sampling", "missing", "the kernel has no perf events")
-    found = f"perf_event_paranoid is {level}"
+    state = f"perf_event_paranoid is {level}"
     if level <= 2:
-        return Finding("cpu sampling", "ok", found)
+        return Finding("cpu sampling", "ok", state)
     return Finding(
-        "cpu sampling", "limited", found, "sysctl kernel.perf_event_paranoid=2, or nsys -s none"
+        "cpu sampling", "limited", state, "sysctl kernel.perf_event_paranoid=2, or nsys -s none"
     )
 
 
@@ -272,16 +274,16 @@ def storage(check: str, path: Path, contents: str) -> Finding:
     while not directory.exists():
         directory = directory.parent
     free = shutil.disk_usage(directory).free / 2**30
-    found = f"{path} ({contents}), {free:,.1f} GiB free"
+    state = f"{path} ({contents}), {free:,.1f} GiB free"
     if os.access(directory, os.W_OK):
-        return Finding(check, "ok", found)
-    return Finding(check, "limited", found, f"{directory} cannot be written; choose another place")
+        return Finding(check, "ok", state)
+    return Finding(check, "limited", state, f"{directory} cannot be written; choose another place")
 
 
 def _version(command: list[str]) -> str:
     # The last match: tools print their name and copyright first.
-    found = [match[1] for line in _lines(command) if (match := _VERSION.search(line))]
-    return found[-1].rstrip(".") if found else "version unknown"
+    versions = [match[1] for line in _lines(command) if (match := _VERSION.search(line))]
+    return versions[-1].rstrip(".") if versions else "version unknown"
 
 
 def _lines(command: list[str]) -> list[str]:

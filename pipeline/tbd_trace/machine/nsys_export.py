@@ -159,8 +159,8 @@ def _last_line(output: str) -> str:
 
 def _version(nsys: Path) -> str | None:
     _, output = _output_of([str(nsys), "--version"], 60)
-    found = re.search(r"\d{4}(?:\.\d+)+", output)
-    return found[0] if found else None
+    match = re.search(r"\d{4}(?:\.\d+)+", output)
+    return match[0] if match else None
 
 
 def _failure(message: str, report: str | None, installed: str | None) -> str:

@@ -37,8 +37,10 @@ def find() -> Installation | None:
     path = shutil.which("nsys")
     if path is None:
         return None
-    found = (_importer(home) for home in _homes(Path(path)))
-    return Installation(Path(path), next((one for one in found if one is not None), None))
+    importers = (_importer(home) for home in _homes(Path(path)))
+    return Installation(
+        Path(path), next((importer for importer in importers if importer is not None), None)
+    )
 
 
 def _homes(program: Path) -> Iterator[Path]:

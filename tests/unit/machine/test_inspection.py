@@ -73,7 +73,7 @@ def test_nsys_finds_its_importer_through_a_link(programs: Path, tmp_path: Path) 
 
 
 def test_nsys_of_debian_needs_nothing_from_the_user(programs: Path, tmp_path: Path) -> None:
-    """The program lies apart from its importer; a link to it beside the importer tells."""
+    """The program lies apart from its importer; a link to it beside the importer shows where."""
     apart = tmp_path / "arch" / "target-linux-x64"
     apart.mkdir(parents=True)
     program(apart, "nsys", "NVIDIA Nsight Systems version 2022.4.2.1-df9881f")

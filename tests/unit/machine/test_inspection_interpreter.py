@@ -1,4 +1,4 @@
-"""What another interpreter has installed, told without importing any of it."""
+"""Packages that another interpreter has installed, listed without importing them."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_frameworks_of_another_interpreter(
             assert f"tbd-trace env create {name}" in found.advice
 
 
-def test_an_nvtx_that_records_nothing_is_told(tmp_path: Path) -> None:
+def test_an_nvtx_that_records_nothing_is_reported(tmp_path: Path) -> None:
     place = _package(tmp_path / "a", "nvtx", "0.2.12")
     _package(place, "torch", "2.4.1")
     pytorch = inspection.framework("pytorch", _python(tmp_path, place))

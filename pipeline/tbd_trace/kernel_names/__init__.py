@@ -58,15 +58,15 @@ def _distinguished(parts: Mapping[str, Sequence[Part]]) -> dict[str, list[Part]]
     # Raises the importance of parts that not all of the names have equally often.
     counts = {name: Counter(part.text for part in some) for name, some in parts.items()}
     everywhere = reduce(and_, counts.values()) if counts else Counter()
-    found: dict[str, list[Part]] = {}
+    raised: dict[str, list[Part]] = {}
     for name, some in parts.items():
         seen: Counter[str] = Counter()
-        found[name] = []
+        raised[name] = []
         for part in some:
             seen[part.text] += 1
             more = _DIFFERENCE if seen[part.text] > everywhere[part.text] else 0
-            found[name].append(replace(part, importance=part.importance + more))
-    return found
+            raised[name].append(replace(part, importance=part.importance + more))
+    return raised
 
 
 def _fitted(parts: Sequence[Part], width: int) -> str:

@@ -1,4 +1,4 @@
-"""Divide kernel names into parts and judge their importance.
+"""Divide kernel names into parts and rate their importance.
 
 Parts are words, template arguments and lambdas, and the pieces between the underscores of generated
 names. Operation, tile, precision and layout are most important, parameters, namespaces and wrappers
@@ -44,7 +44,7 @@ _PARAMETER, _REPEATED, _WRAPPER, _LITTLE, _DETAIL = 0, 1, 2, 3, 4
 _NUMBERS, _TYPE, _PLAIN, _TRAIT, _OPERATION, _NAME = 5, 6, 7, 8, 9, 12
 
 # Importance of a piece of a generated name, by the first pattern that matches all of it.
-_OF_PIECES = (
+_PIECE_PATTERNS = (
     (re.compile(r"warp.*|tensor\d.*|w[rst]\d.*|t[ab]\d.*"), _DETAIL),
     (re.compile(r"(?:[a-zA-Z]{,4}|tilesize)\d+x\d+(?:x\d+)*"), _OPERATION),
     (
@@ -68,7 +68,7 @@ _OF_PIECES = (
     (re.compile(r"triton|fused|xmma|cutlass|ampere|volta|turing|maxwell|hopper|impl"), _DETAIL),
 )
 # The same for a template argument.
-_OF_ARGUMENTS = (
+_ARGUMENT_PATTERNS = (
     (re.compile(r"#1"), _REPEATED),  # most lambdas are the first of their function
     (re.compile(r"#\d+"), _DETAIL),
     (
@@ -101,9 +101,9 @@ def parts_of(name: str) -> list[Part]:
     base, template, parameters = _mangled(name) if name.startswith("_Z") else _divided(name)
     if only := _ONLY_ARGUMENT.fullmatch(template):  # cutlass::Kernel<cutlass_80_…>
         base, template = only[1], ""
-    found = [*_base(base, _NAME if template else _OPERATION), *_arguments(template, 1_000)]
+    parts = [*_base(base, _NAME if template else _OPERATION), *_arguments(template, 1_000)]
     least = _arguments(parameters, 1_000_000)
-    return found + [replace(part, importance=_PARAMETER) for part in least]
+    return parts + [replace(part, importance=_PARAMETER) for part in least]
 
 
 def _divided(name: str) -> tuple[str, str, str]:
@@ -128,9 +128,9 @@ def _mangled(name: str) -> tuple[str, str, str]:
     # The identifiers and numbers of a mangled name that no library could demangle.
     lists: list[list[str]] = [[], []]  # before and after the first template arguments
     at, inside = 2, 0
-    while found := _MANGLED.search(name, at):
-        at = found.end() + int(found[1] or 0)
-        lists[inside].append(name[found.end() : at] if found[1] else found[2] or "")
+    while match := _MANGLED.search(name, at):
+        at = match.end() + int(match[1] or 0)
+        lists[inside].append(name[match.end() : at] if match[1] else match[2] or "")
         inside |= name[at : at + 1] == "I"
     base, arguments = (list(filter(None, some)) for some in lists)
     return "::".join(base), ", ".join(arguments), ""
@@ -138,15 +138,15 @@ def _mangled(name: str) -> tuple[str, str, str]:
 
 def _base(base: str, operation: int) -> list[Part]:
     *spaces, last = (base.split() or [base])[-1].rsplit(">::", 1)[-1].split("::")
-    found = []
+    parts = []
     for number, space in enumerate(spaces):
         needed = _GENERIC.fullmatch(last) and number == len(spaces) - 1
-        needed = needed and _importance(space, _OF_ARGUMENTS) == _PLAIN
-        found.append(Part(space, _NAME if needed else _WRAPPER, "::", number))
+        needed = needed and _importance(space, _ARGUMENT_PATTERNS) == _PLAIN
+        parts.append(Part(space, _NAME if needed else _WRAPPER, "::", number))
     if len(last) <= _LONG:
-        return [*found, Part(last, _NAME, "::", len(spaces))]
+        return [*parts, Part(last, _NAME, "::", len(spaces))]
     pieces = _pieces(last, "::", len(spaces))
-    return found + [
+    return parts + [
         replace(piece, importance=operation) if piece.importance == _OPERATION else piece
         for piece in pieces
     ]
@@ -154,51 +154,51 @@ def _base(base: str, operation: int) -> list[Part]:
 
 def _pieces(word: str, before: str, number: int) -> list[Part]:
     # A generated name is divided at its underscores, and long pieces before capitals.
-    found = []
+    parts = []
     texts = [text for text in word.split("_") if text] or [word]
     for place, text in enumerate(texts):
         if len(text) > _LONG:
-            found += [
+            parts += [
                 Part(some, _PLAIN, before, number, "" if inner else "_")
                 for inner, some in enumerate(_CAMEL.findall(text) or [text])
             ]
             continue
-        importance = _importance(text, _OF_PIECES)
+        importance = _importance(text, _PIECE_PATTERNS)
         if text.isdigit() and place == len(texts) - 1:  # number of a generated kernel
             importance = _NAME
         elif word.startswith("Cijk") and place > 4 and importance < _TRAIT:
             importance = _WRAPPER  # dozens of settings of Tensile
         if text in texts[:place]:
             importance = _REPEATED
-        found.append(Part(text, importance, before, number))
-    return found
+        parts.append(Part(text, importance, before, number))
+    return parts
 
 
 def _arguments(text: str, first: int) -> list[Part]:
-    found: list[Part] = []
+    parts: list[Part] = []
     for are_numbers, group in groupby(_words(text), key=lambda word: _is_number(word[0])):
         if are_numbers:
-            found += _run([word for word, _ in group], first + len(found))
+            parts += _run([word for word, _ in group], first + len(parts))
             continue
         for word, inner in group:
-            found += _argument(word, inner, first + len(found))
+            parts += _argument(word, inner, first + len(parts))
     seen: set[str] = set()
-    for place, part in enumerate(found):
+    for place, part in enumerate(parts):
         if part.text in seen:
-            found[place] = replace(part, importance=_REPEATED)
+            parts[place] = replace(part, importance=_REPEATED)
         seen.add(part.text)
-    return found
+    return parts
 
 
 def _run(numbers: Sequence[str], number: int) -> list[Part]:
     # Consecutive numbers, often those of a tile: 128x6x7x3x3x5.
-    found, start = [], 0
+    parts, start = [], 0
     while start < len(numbers):
         end = start + _RUN if len(numbers) - start >= 2 * _RUN else len(numbers)
         importance = _NUMBERS if start or len(numbers) < _RUN else _TRAIT
-        found.append(Part("x".join(numbers[start:end]), importance, ", ", number, "x"))
+        parts.append(Part("x".join(numbers[start:end]), importance, ", ", number, "x"))
         start = end
-    return found
+    return parts
 
 
 def _is_number(word: str) -> bool:
@@ -217,7 +217,7 @@ def _words(text: str) -> list[tuple[str, str]]:
 
 
 def _argument(word: str, inner: str, number: int) -> list[Part]:
-    importance = _importance(word, _OF_ARGUMENTS)
+    importance = _importance(word, _ARGUMENT_PATTERNS)
     if importance == _PLAIN and inner:
         importance = _TRAIT if _GENERIC.fullmatch(inner) else _WRAPPER
     elif importance == _PLAIN and len(word) > _LONG_ARGUMENT and word.count("_") > 1:
@@ -227,4 +227,4 @@ def _argument(word: str, inner: str, number: int) -> list[Part]:
 
 @lru_cache(4096)  # traces repeat a few words
 def _importance(text: str, patterns: tuple[tuple[re.Pattern[str], int], ...]) -> int:
-    return next((found for pattern, found in patterns if pattern.fullmatch(text)), _PLAIN)
+    return next((importance for pattern, importance in patterns if pattern.fullmatch(text)), _PLAIN)

@@ -153,10 +153,10 @@ def _exported(table: CanonicalTable) -> list[str]:
     own = {column.name for column in table.columns}
     usual = {"process_id": "process_id", "thread_id": "thread_id", "device_id": "device_id"}
     times = {"start_ns": table.start, "end_ns": table.end if len(table.times) > 1 else "NULL"}
-    found = {name: column for name, column in usual.items() if column in own}
+    ids = {name: column for name, column in usual.items() if column in own}
     return [
         f"{expression} AS {name}"
-        for name, expression in (found | times | dict(table.timeline or {})).items()
+        for name, expression in (ids | times | dict(table.timeline or {})).items()
     ]
 
 

@@ -34,7 +34,7 @@ class AutomaticMarks:
         """Remove the report."""
         self._path.unlink(missing_ok=True)
 
-    def found(self) -> str:
+    def description(self) -> str:
         """Return what marks iterations and layers, empty if nothing does."""
         report = self.report()
         parts = [f"iterations are {report['boundary']}"] if report.get("boundary") else []

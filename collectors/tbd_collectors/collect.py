@@ -27,7 +27,7 @@ from tbd_trace.redact.secrets import without_secrets
 from tbd_trace.version import __version__ as VERSION
 
 # What a command reports that records itself with torch.profiler (tbd_trace.instrument).
-_OF_COMMANDS = (
+_COMMAND_KEYS = (
     *("framework", "framework_version", "device", "gpu", "batch_size", "iterations", "warmup"),
 )
 _STOPPED = "stopped because another rank had failed, or by Ctrl-C"
@@ -96,10 +96,10 @@ def capability(target: Workload | Command) -> str | None:
         return None
     if gpu_detection.is_amd():
         return None
-    found = gpu_detection.gpus()
-    if not found:
+    gpus = gpu_detection.gpus()
+    if not gpus:
         raise UsageError("there is no GPU here (see tbd-trace doctor); use --device cpu")
-    return found[0].compute_capability
+    return gpus[0].compute_capability
 
 
 class _Session:
@@ -130,9 +130,10 @@ class _Session:
             with importable(auto=self._marks.are_on) as environment:
                 environment[LAYERS_VARIABLE] = str(self._directory / "layers.json")
                 environment.update(self._marks.environment())
-                for number, one in enumerate(planned, 1):
-                    self._say(f"{number}/{len(planned)} {one.name} ({one.tool or 'no profiler'})")
-                    self._execute(one, environment | self._of_rank(number - 1))
+                for number, planned_run in enumerate(planned, 1):
+                    tool = planned_run.tool or "no profiler"
+                    self._say(f"{number}/{len(planned)} {planned_run.name} ({tool})")
+                    self._execute(planned_run, environment | self._rank_environment(number - 1))
         except CaptureEndedError as error:
             self._status, self._reason = error.status, error.reason
             self._exit_code = error.exit_code
@@ -145,67 +146,72 @@ class _Session:
             return True
         return False
 
-    def _of_rank(self, run: int) -> dict[str, str]:
+    def _rank_environment(self, run: int) -> dict[str, str]:
         if self._launch is None:
             return {}
         if self._launch.stop.is_set():
             raise CaptureEndedError("interrupted", _STOPPED)
         return self._launch.environment(run)
 
-    def _execute(self, one: Run, environment: dict[str, str]) -> None:
+    def _execute(self, planned_run: Run, environment: dict[str, str]) -> None:
         completed = run(
-            [*(self._launch.prefix if self._launch else ()), *one.argv],
-            environment=environment | one.environment,
+            [*(self._launch.prefix if self._launch else ()), *planned_run.argv],
+            environment=environment | planned_run.environment,
             directory=Path.cwd(),
             timeout_s=self._profiling.timeout_s,
-            log=self._directory / f"{one.name}.log",
+            log=self._directory / f"{planned_run.name}.log",
             on_line=self._on_line,
             stop=self._launch.stop if self._launch else None,
         )
         if completed.stopped:
             raise CaptureEndedError("interrupted", _STOPPED)
-        report = read_json(self._directory / f"{one.name}.json")
+        report = read_json(self._directory / f"{planned_run.name}.json")
         # Counters first: a failed counter run must not end the capture, unlike the checks below.
-        if one.name == COUNTERS:
-            self._keep_counters(one)
+        if planned_run.name == COUNTERS:
+            self._keep_counters(planned_run)
             return
-        check(one, completed, report)
-        if one.name == TIMELINE:
-            self._keep_timeline(one, completed, report.get("profiler_version"))
-        if one.name == MEMORY:
-            self._keep_memory(one)
+        check(planned_run, completed, report)
+        if planned_run.name == TIMELINE:
+            self._keep_timeline(planned_run, completed, report.get("profiler_version"))
+        if planned_run.name == MEMORY:
+            self._keep_memory(planned_run)
 
-    def _keep_memory(self, one: Run) -> None:
-        if not one.output.is_file():
+    def _keep_memory(self, planned_run: Run) -> None:
+        if not planned_run.output.is_file():
             raise CaptureEndedError(
                 "failed",
                 f"the program wrote no {MEMORY_LOG}; call tbd_trace.instrument(model, memory=True) "
                 "before its training loop, and train for 3 iterations at least",
             )
         self._files.append(
-            {"file": one.output.name, "role": MEMORY, "tool": "tbd-trace", "tool_version": VERSION}
+            {
+                "file": planned_run.output.name,
+                "role": MEMORY,
+                "tool": "tbd-trace",
+                "tool_version": VERSION,
+            }
         )
 
-    def _keep_timeline(self, one: Run, completed: Completed, version: str | None) -> None:
+    def _keep_timeline(self, planned_run: Run, completed: Completed, version: str | None) -> None:
         try:
-            profile = self._timeline(one, completed)
+            profile = self._timeline(planned_run, completed)
         except (CollectionError, InputError) as error:
             # A capture without a timeline has failed, but logs and throughput stay useful.
             raise CaptureEndedError("failed", self._relative_message(error)) from error
-        self._add(profile, TIMELINE, one.tool or "", version)
-        if found := self._marks.found():
-            self._say(f"timeline: {found}")
+        self._add(profile, TIMELINE, planned_run.tool or "", version)
+        if marks := self._marks.description():
+            self._say(f"timeline: {marks}")
         if limitation := self._marks.limitation():
             self.notes.append(limitation)
 
-    def _timeline(self, one: Run, completed: Completed) -> Path:
+    def _timeline(self, planned_run: Run, completed: Completed) -> Path:
         on_gpu = self._target.device == "cuda"
-        timelines = profiler(str(one.tool)).timelines
+        timelines = profiler(str(planned_run.tool)).timelines
         assert timelines is not None
         if timelines.conversion:
             self._say(f"timeline: {timelines.conversion}")
         try:
-            profile = timelines.profile(one, completed.tail)
+            profile = timelines.profile(planned_run, completed.tail)
             timelines.check(profile, on_gpu, completed.tail)
         except NoRangesError as error:
             if isinstance(self._target, Workload):
@@ -216,20 +222,20 @@ class _Session:
             self.notes.append(reason)  # kernels alone show iterations, too
         return profile
 
-    def _keep_counters(self, one: Run) -> None:
-        counters = profiler(str(one.tool)).counters
+    def _keep_counters(self, planned_run: Run) -> None:
+        counters = profiler(str(planned_run.tool)).counters
         assert counters is not None
         # The whole log: a program may print a lot after the profiler has reported why it failed.
-        log = self._directory / f"{one.name}.log"
+        log = self._directory / f"{planned_run.name}.log"
         output = log.read_text(encoding="utf-8", errors="replace").splitlines()
         try:
-            counters.check(one.output, output)
+            counters.check(planned_run.output, output)
         except CollectionError as error:
-            one.output.unlink(missing_ok=True)
+            planned_run.output.unlink(missing_ok=True)
             # The timeline is useful without counters, so the capture goes on.
             self.notes.append(f"{NO_COUNTERS}: {self._relative_message(error)}")
             return
-        self._add(one.output, "metrics", one.tool or "")
+        self._add(planned_run.output, "metrics", planned_run.tool or "")
 
     def _relative_message(self, error: object) -> str:
         # The directory has a temporary name until the capture is complete.
@@ -269,5 +275,5 @@ class _Session:
             document["command"] = without_secrets(self._target.arguments)
             document["world_size"] = ranks if self._launch else None
             known = self._marks.report() | profiled
-            return document | {name: known.get(name) for name in _OF_COMMANDS}
+            return document | {name: known.get(name) for name in _COMMAND_KEYS}
         return document | described(self._target, bare, profiled, memory, ranks)

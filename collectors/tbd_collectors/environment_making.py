@@ -119,9 +119,9 @@ class _Making:
         self._step([*pip, "--disable-pip-version-check", *packages])
         self.say(f"importing {self.recipe.module}")
         self._import()
-        found = inspection.interpreter(self.target.python)
+        interpreter = inspection.interpreter(self.target.python)
         created = datetime.now(UTC).isoformat(timespec="seconds")
-        self._describe({**about, "python": found["python"], "created": created})
+        self._describe({**about, "python": interpreter["python"], "created": created})
         # The rename is the commit: only a complete environment has the marker.
         (self.target.directory / UNFINISHED).rename(self.target.directory / MARKER)
 

@@ -114,27 +114,27 @@ def _is_occupied(directory: Path) -> bool:
         return True
 
 
-def remove(found: Environment) -> None:
+def remove(target: Environment) -> None:
     """Delete a complete or half-made environment; raise StoreError if that fails.
 
     Raises UsageError if it does not exist or the directory holds other files.
     """
-    if not found.directory.exists():
-        raise UsageError(f"there is no environment of {found.framework} in {found.directory}")
-    if found.is_foreign:
+    if not target.directory.exists():
+        raise UsageError(f"there is no environment of {target.framework} in {target.directory}")
+    if target.is_foreign:
         raise UsageError(
-            f"{found.directory} was not made by tbd-trace env, so it is left alone; "
+            f"{target.directory} was not made by tbd-trace env, so it is left alone; "
             f"move it away, or choose another place with --into or {HOME_VARIABLE}"
         )
-    unfinished = found.directory / UNFINISHED
+    unfinished = target.directory / UNFINISHED
     try:
-        if found.marker:
+        if target.marker:
             # First, so that an interrupted removal counts as half-made, not as complete.
-            (found.directory / MARKER).rename(unfinished)
-        for entry in found.directory.iterdir():
+            (target.directory / MARKER).rename(unfinished)
+        for entry in target.directory.iterdir():
             if entry != unfinished:  # last, as it marks the directory as ours
                 _remove(entry)
-        shutil.rmtree(found.directory)
+        shutil.rmtree(target.directory)
     except OSError as error:
         raise StoreError(f"{error.filename}: cannot be removed ({error.strerror})") from error
 
@@ -159,8 +159,8 @@ def interpreter(framework: str) -> str:
 
 def usual_interpreter(framework: str) -> str:
     """Return the interpreter of a framework's environment, this one if there is none."""
-    found = environment(framework)
-    return found.python if found.status == "ok" else sys.executable
+    installed = environment(framework)
+    return installed.python if installed.status == "ok" else sys.executable
 
 
 def frameworks(words: Sequence[str]) -> list[str]:

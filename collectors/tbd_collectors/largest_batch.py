@@ -40,7 +40,9 @@ def _product_gib(device: str) -> float:
         rows = sorted(csv.DictReader(file), key=lambda row: not row["compute_capability"])
     for row in rows:
         names = (name, f"GeForce {name}")
-        matches = any(re.fullmatch(row["name_pattern"], one, re.IGNORECASE) for one in names)
+        matches = any(
+            re.fullmatch(row["name_pattern"], spelling, re.IGNORECASE) for spelling in names
+        )
         if matches or row["product"].lower() == device.strip().lower():
             stated = re.search(r"(\d+) ?GB", name)
             if row["memory_gib"] or stated:
@@ -61,7 +63,10 @@ def search_after(
 ) -> Callable[[list[Result]], int]:
     """Return a function that continues a sweep of captures and returns the exit code."""
     first = targets[0]
-    if not isinstance(first, Workload) or len({_apart_from_batch(one) for one in targets}) > 1:
+    if (
+        not isinstance(first, Workload)
+        or len({_apart_from_batch(target) for target in targets}) > 1
+    ):
         raise UsageError("--largest-batch needs one model of the suite")
     if (first.framework, first.device) != ("pytorch", "cuda"):
         raise UsageError(
@@ -73,18 +78,18 @@ def search_after(
         raise UsageError("--largest-batch: the memory outside the allocator fills the device")
 
     def run(results: list[Result]) -> int:
-        def held(batch: int) -> int:
+        def peak_bytes(batch: int) -> int:
             target = first.with_batch_size(batch)
             results.append(collect_one(target, *places([target], output, several=True)))
             if results[-1].status != "ok":
                 raise CollectionError(f"batch {batch} could not be estimated")
-            return held_bytes(results[-1].capture / MEMORY_LOG)
+            return peak_reserved_bytes(results[-1].capture / MEMORY_LOG)
 
         known = {
-            result.document["batch_size"]: held_bytes(result.capture / MEMORY_LOG)
+            result.document["batch_size"]: peak_reserved_bytes(result.capture / MEMORY_LOG)
             for result in results
         }
-        largest = search(known, held, capacity)
+        largest = search(known, peak_bytes, capacity)
         sizes = [
             f"{batch} holds {known[batch] / _GIB:.3f} GB"
             for batch in (largest, largest + 1)
@@ -100,8 +105,8 @@ def _apart_from_batch(target: Workload | Command) -> Workload | Command:
     return target.with_batch_size(1) if isinstance(target, Workload) else target
 
 
-def held_bytes(log: Path) -> int:
-    """Return the most bytes that a model of PyTorch's allocator holds for a memory log."""
+def peak_reserved_bytes(log: Path) -> int:
+    """Return the most bytes that a model of PyTorch's allocator reserves for a memory log."""
     with log.open(encoding="utf-8") as file:
         next(file)  # the header
         events = (json.loads(line) for line in file)
@@ -110,23 +115,23 @@ def held_bytes(log: Path) -> int:
             for number, event in enumerate(events)
             if "bytes" in event
         )
-        return max((held for _, held in reserved_bytes(sized)), default=0)
+        return max((reserved for _, reserved in reserved_bytes(sized)), default=0)
 
 
-def search(known: dict[int, int], held: Callable[[int], int], capacity: int) -> int:
-    """Return the largest batch that fits, 0 if none does; add to the held bytes by batch size."""
-    # Held bytes can fall as the batch grows, because another size can leave fewer gaps. The result
-    # fits and the next batch does not; a still larger one could.
+def search(known: dict[int, int], peak_bytes: Callable[[int], int], capacity: int) -> int:
+    """Return the largest batch that fits, 0 if none does; add to the peak bytes by batch size."""
+    # Peaks can fall as the batch grows, because another size can leave fewer gaps. The result fits
+    # and the next batch does not; a still larger one could.
     low = max((batch for batch, size in known.items() if size <= capacity), default=0)
     high = min((batch for batch in known if batch > low), default=0)
     while not high:
         if low >= _LARGEST:
             raise CollectionError(f"a batch of {low:,} still fits; name a smaller device")
-        known[2 * low] = held(2 * low)
+        known[2 * low] = peak_bytes(2 * low)
         low, high = (2 * low, 0) if known[2 * low] <= capacity else (low, 2 * low)
-    # A line through both ends would mislead: segments make held bytes a staircase.
+    # A line through both ends would mislead: segments make peaks a staircase.
     while high - low > 1:
         middle = (low + high) // 2
-        known[middle] = held(middle)
+        known[middle] = peak_bytes(middle)
         low, high = (middle, high) if known[middle] <= capacity else (low, middle)
     return low

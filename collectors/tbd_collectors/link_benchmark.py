@@ -22,7 +22,7 @@ def measure_link(
     report = directory / "link.json"
     with importable() as environment:
 
-        def one(launch: Launch) -> Completed:
+        def benchmark(launch: Launch) -> Completed:
             return run(
                 [
                     *launch.prefix,
@@ -37,7 +37,10 @@ def measure_link(
             )
 
         outcome = together(
-            ranks, one, lambda done: done.returncode != 0, lambda launch: _log(directory, launch)
+            ranks,
+            benchmark,
+            lambda done: done.returncode != 0,
+            lambda launch: _log(directory, launch),
         )
     if outcome.failed is not None:
         outcome.results[outcome.failed].require_success(

@@ -50,7 +50,7 @@ class Link:
 
 def rates(text: str) -> list[float]:
     """Parse rates such as ``0.3gbit,1gbit`` in bit/s; raise UsageError for others."""
-    found = []
+    values = []
     for part in text.split(","):
         match = _RATE.fullmatch(part.strip())
         value = float(match[1]) * _UNITS[f"{(match[2] or '').lower()}bit"] if match else 0.0
@@ -58,10 +58,10 @@ def rates(text: str) -> list[float]:
             raise UsageError(
                 f"--bandwidth {text!r}: write rates of at least 100kbit, such as 0.3gbit,1gbit"
             )
-        found.append(value)
-    if len(set(found)) < len(found):
+        values.append(value)
+    if len(set(values)) < len(values):
         raise UsageError(f"--bandwidth {text!r}: a rate stands twice; remove one")
-    return found
+    return values
 
 
 def seconds(text: str) -> float:

@@ -45,10 +45,10 @@ USUAL = Nsys(
 
 def installed() -> Nsys:
     """Return nsys from PATH; raise CollectionError if it is missing or does not run."""
-    found = nsys_install.find()
-    if found is None:
+    installation = nsys_install.find()
+    if installation is None:
         raise not_installed(inspection.nsys())
-    return _inspect(str(found.program))
+    return _inspect(str(installation.program))
 
 
 @functools.cache
@@ -81,5 +81,8 @@ def environment() -> dict[str, str]:
     """Return the environment variables for recording, to add to those of this process."""
     # Capture ranges match registered NVTX strings only, unless this variable is 0; frameworks and
     # Python use unregistered strings.
-    found = nsys_install.find()
-    return {"NSYS_NVTX_PROFILER_REGISTER_ONLY": "0", **(found.environment() if found else {})}
+    installation = nsys_install.find()
+    return {
+        "NSYS_NVTX_PROFILER_REGISTER_ONLY": "0",
+        **(installation.environment() if installation else {}),
+    }

@@ -149,13 +149,13 @@ def run(
 def left_overs(marker: str) -> list[int]:
     """Return the ids of processes with a run's marker in their environment."""
     wanted = f"{MARKER}={marker}".encode()
-    found = []
+    process_ids = []
     for entry in _PROC.glob("[0-9]*"):
         # The process has ended, or belongs to another user and so not to the run.
         with contextlib.suppress(OSError):
             if wanted in (entry / "environ").read_bytes().split(b"\0"):
-                found.append(int(entry.name))
-    return found
+                process_ids.append(int(entry.name))
+    return process_ids
 
 
 class _Output:
@@ -251,9 +251,9 @@ def _signal_group(process: subprocess.Popen[bytes], number: signal.Signals) -> N
 def _end_left_overs(marker: str) -> None:
     for number, patience in _LEFT_OVER_STEPS:
         deadline = time.monotonic() + patience
-        while found := left_overs(marker):
+        while process_ids := left_overs(marker):
             if number is not None:
-                _signal_all(found, number)
+                _signal_all(process_ids, number)
             if time.monotonic() > deadline:
                 break
             time.sleep(0.1)

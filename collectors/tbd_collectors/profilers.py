@@ -40,12 +40,18 @@ def timeline_profilers() -> list[str]:
 def profiler(name: str) -> Profiler:
     """Return the profiler of a name."""
     (place,) = [entry.place for entry in REGISTERED if entry.name == name]
-    found: Profiler = import_module(place).PROFILER
-    return found
+    loaded: Profiler = import_module(place).PROFILER
+    return loaded
 
 
 def counting_profiler(compute_capability: str) -> Profiler:
     """Return the profiler that counts on a GPU; the last one if none does, to explain why."""
-    counting = [one for entry in reversed(REGISTERED) if (one := profiler(entry.name)).counters]
-    able = (one for one in counting if one.counters and one.counters.supports(compute_capability))
+    counting = [
+        candidate for entry in reversed(REGISTERED) if (candidate := profiler(entry.name)).counters
+    ]
+    able = (
+        candidate
+        for candidate in counting
+        if candidate.counters and candidate.counters.supports(compute_capability)
+    )
     return next(able, counting[0])

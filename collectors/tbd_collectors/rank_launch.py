@@ -108,9 +108,9 @@ def launches(
 def _free_ports(count: int) -> list[int]:
     with contextlib.ExitStack() as opened:
         sockets = [opened.enter_context(socket.socket()) for _ in range(count)]
-        for one in sockets:
-            one.bind(("127.0.0.1", 0))
-        return [one.getsockname()[1] for one in sockets]
+        for listener in sockets:
+            listener.bind(("127.0.0.1", 0))
+        return [listener.getsockname()[1] for listener in sockets]
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +122,7 @@ class Outcome(Generic[_T]):
 
 
 def together(
-    ranks: Sequence[Launch], run_one: Callable[[Launch], _T], failed: Callable[[_T], bool],
+    ranks: Sequence[Launch], run_rank: Callable[[Launch], _T], failed: Callable[[_T], bool],
     output: Callable[[Launch], Path],
 ) -> Outcome[_T]:  # fmt: skip
     """Run all ranks at the same time; when one fails, stop the others.
@@ -132,7 +132,7 @@ def together(
     ended: dict[int, float] = {}
 
     def timed(launch: Launch) -> _T:
-        result = run_one(launch)
+        result = run_rank(launch)
         if failed(result):
             ended[launch.rank] = time.monotonic()
         return result

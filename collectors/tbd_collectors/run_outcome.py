@@ -22,7 +22,7 @@ class CaptureEndedError(Exception):
         self.exit_code = exit_code
 
 
-def check(one: Run, completed: Completed, report: dict[str, Any]) -> None:
+def check(planned_run: Run, completed: Completed, report: dict[str, Any]) -> None:
     """Check how a run ended, by its exit code and the report that it wrote.
 
     Raises:
@@ -35,11 +35,13 @@ def check(one: Run, completed: Completed, report: dict[str, Any]) -> None:
     if status == "out_of_memory":
         raise CaptureEndedError("out_of_memory", str(report.get("reason")), OUT_OF_MEMORY)
     if completed.timed_out:
-        raise CaptureEndedError("failed", f"the {one.name} run took longer than --timeout allows")
+        raise CaptureEndedError(
+            "failed", f"the {planned_run.name} run took longer than --timeout allows"
+        )
     if completed.returncode == _KILLED:
         reason = "the program was killed, as Linux does when the host's memory runs out"
         raise CaptureEndedError("out_of_memory", reason, OUT_OF_MEMORY)
     if completed.returncode != 0:
         last = completed.tail[-1] if completed.tail else "no output"
-        reason = f"the {one.name} run failed with exit code {completed.returncode}: {last}"
+        reason = f"the {planned_run.name} run failed with exit code {completed.returncode}: {last}"
         raise CaptureEndedError("failed", reason, completed.returncode)

@@ -74,17 +74,17 @@ def check(trace: Path, *, gpu: bool = False) -> Contents:
 
 def count(trace: Path) -> Contents:
     """Count the events of a trace by their categories, in bounded memory."""
-    found: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
     rest = b""
     with Unpacked(trace) as content:
         while block := content.read(_BLOCK):
             text, end = rest + block, 0
             for match in _CATEGORY.finditer(text):
-                found[match[1].decode()] += 1
+                counts[match[1].decode()] += 1
                 end = match.end()
             rest = text[max(end, len(text) - _LONGEST) :]
-    calls = sum(found[name] for name in ("cuda_runtime", "cuda_driver"))
-    return Contents(found["user_annotation"], found["kernel"], calls)
+    calls = sum(counts[name] for name in ("cuda_runtime", "cuda_driver"))
+    return Contents(counts["user_annotation"], counts["kernel"], calls)
 
 
 def _check(profile: Path, gpu: bool, _printed: Sequence[str]) -> Contents:

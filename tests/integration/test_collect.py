@@ -183,10 +183,10 @@ def test_ctrl_c_stops_the_profiler_and_marks_the_capture(tmp_path: Path) -> None
     assert running.returncode == 130
     assert document(capture)["status"] == "interrupted"
     assert not [path for path in tmp_path.iterdir() if path != capture]
-    assert not _of_a_run(tmp_path)
+    assert not _left_overs(tmp_path)
 
 
-def _of_a_run(directory: Path) -> list[str]:
+def _left_overs(directory: Path) -> list[str]:
     """Return the command lines of processes that a run in this directory left behind."""
     found = []
     for entry in Path("/proc").glob("[0-9]*"):

@@ -198,14 +198,14 @@ def test_iterations_are_as_the_model_predicts_from_the_measured_link(
         bandwidth = abs(smallest_bandwidth(path, layers, job(capture)))
         # Rows of measurements (see test_measured_speedup) need several rates.
         compared = check_comparison(capture, job(capture), directory) if len(rates) > 1 else [0.0]
-        of_trace = list(map(abs, compared))
-        print(f"from the trace of one rank: {of_trace}; smallest bandwidth: {bandwidth}")
+        trace_errors = list(map(abs, compared))
+        print(f"from the trace of one rank: {trace_errors}; smallest bandwidth: {bandwidth}")
         is_near = statistics.median(found) <= 0.15 and max(found) <= 0.25
         # The profile of one rank has the times of its median iteration, and those of the profiler.
-        if is_near and bandwidth <= 0.2 and max(of_trace) <= 0.4:
+        if is_near and bandwidth <= 0.2 and max(trace_errors) <= 0.4:
             break
     else:
-        pytest.fail(f"the model errs by {found}, {of_trace} and {bandwidth}")
+        pytest.fail(f"the model errs by {found}, {trace_errors} and {bandwidth}")
     assert not left_namespaces()
 
 

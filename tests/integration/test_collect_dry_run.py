@@ -36,7 +36,7 @@ def shown(
     return dict(zip(names, map(shlex.split, lines), strict=True)), done.stderr
 
 
-def of_the_profiler(argv: Sequence[str]) -> list[str]:
+def profiler_part(argv: Sequence[str]) -> list[str]:
     """Return an argument vector up to the program that is profiled."""
     return list(argv[: argv.index("-m") - 1])
 
@@ -118,7 +118,7 @@ def test_a_gpu_that_nvprof_does_not_know(tmp_path: Path) -> None:
 @pytest.mark.needs("nsys")
 def test_nsys_takes_what_is_shown(perform: Perform, tmp_path: Path) -> None:
     made = {
-        tuple(of_the_profiler(shown(tmp_path / "c", capability)[0]["timeline"]))
+        tuple(profiler_part(shown(tmp_path / "c", capability)[0]["timeline"]))
         for capability in COUNTED_BY
     }
     (argv,) = made
@@ -134,7 +134,7 @@ def test_nsys_takes_what_is_shown(perform: Perform, tmp_path: Path) -> None:
 def test_nvprof_takes_what_is_shown(run_name: str, perform: Perform, tmp_path: Path) -> None:
     """Without a GPU it stops at the first metric, which it looks up in the driver."""
     lines, _ = shown(tmp_path / "c", "6.1", "--profiler", "nvprof")
-    argv = of_the_profiler(lines[run_name])
+    argv = profiler_part(lines[run_name])
     if "--metrics" in argv:
         first = argv.index("--metrics")
         argv = [*argv[:first], *argv[first + 2 :]]
@@ -149,7 +149,7 @@ def test_nvprof_takes_what_is_shown(run_name: str, perform: Perform, tmp_path: P
 @pytest.mark.parametrize("capability", [key for key, tool in COUNTED_BY.items() if tool == "ncu"])
 def test_ncu_takes_what_is_shown(capability: str, perform: Perform, tmp_path: Path) -> None:
     lines, _ = shown(tmp_path / "c", capability)
-    argv = of_the_profiler(lines["counters"])
+    argv = profiler_part(lines["counters"])
     (tmp_path / "c").mkdir()
     perform([*argv, *SHORT]).require_success("ncu")
     with pytest.raises(CollectionError, match="--nonsense"):

@@ -44,8 +44,8 @@ def test_each_rank_has_its_iterations_layers_and_all_reduces(tmp_path: Path) -> 
     assert reduced["ns"].min() > 0  # type: ignore[operator]
     marks = traces.sql("SELECT DISTINCT trace_id, text FROM annotation WHERE text LIKE 'layer:%'")
     assert marks["trace_id"].n_unique() == RANKS
-    for (_,), of_rank in marks.group_by("trace_id"):
-        assert {f"layer:{layer['name']}" for layer in layers} <= set(of_rank["text"])
+    for (_,), rank_marks in marks.group_by("trace_id"):
+        assert {f"layer:{layer['name']}" for layer in layers} <= set(rank_marks["text"])
     assert traces.sql("FROM iteration")["trace_id"].value_counts()["count"].to_list() == (
         [ITERATIONS] * RANKS
     )

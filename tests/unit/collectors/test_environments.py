@@ -270,7 +270,7 @@ def test_ctrl_c_leaves_nothing(place: Path, wheels: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "told"),
+    ("said", "reported"),
     [
         ("ERROR: Could not install packages: [Errno 28] No space left on device", "no space is"),
         (
@@ -283,15 +283,15 @@ def test_ctrl_c_leaves_nothing(place: Path, wheels: Path) -> None:
     ],
 )
 def test_what_failed_is_said_in_a_users_words(
-    place: Path, monkeypatch: pytest.MonkeyPatch, said: str, told: str
+    place: Path, monkeypatch: pytest.MonkeyPatch, said: str, reported: str
 ) -> None:
     script = f"print({said!r}); raise SystemExit(1)"
     monkeypatch.setattr(environment_making, "_venv", lambda python: [python, "-c", script])
-    assert told in failed(1, "create", "pytorch", "--cpu")
+    assert reported in failed(1, "create", "pytorch", "--cpu")
     assert not place.exists()
 
 
-def test_too_little_room_is_told_before_anything_is_made(
+def test_too_little_room_is_reported_before_anything_is_made(
     place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     usage = shutil.disk_usage(place.parents[1])._replace(free=2**20 - 1)
@@ -372,7 +372,7 @@ def test_frameworks_by_name() -> None:
 
 
 @pytest.mark.slow
-def test_an_environment_elsewhere_is_told_how_to_be_used(place: Path, made: Path) -> None:
+def test_creation_elsewhere_prints_how_to_use_the_environment(place: Path, made: Path) -> None:
     there = place.parents[1] / "there"
     there.mkdir()
     place.rename(there / "pytorch")

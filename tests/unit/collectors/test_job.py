@@ -108,13 +108,13 @@ def test_ranks_know_the_addresses_of_all_in_each_run() -> None:
     started = rank_launch.launches(3, 2)
     seen = []
     for run in range(2):
-        configs = [json.loads(one.environment(run)["TF_CONFIG"]) for one in started]
+        configs = [json.loads(launch.environment(run)["TF_CONFIG"]) for launch in started]
         assert [config["task"] for config in configs] == [
             {"type": "worker", "index": rank} for rank in range(3)
         ]
         (workers,) = {tuple(config["cluster"]["worker"]) for config in configs}
-        for one in started:
-            environment = one.environment(run)
+        for launch in started:
+            environment = launch.environment(run)
             first = f"{environment['MASTER_ADDR']}:{environment['MASTER_PORT']}"
             assert first == workers[0]
         seen += workers

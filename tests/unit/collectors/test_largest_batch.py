@@ -94,12 +94,12 @@ def test_a_growing_size_is_searched_in_few_steps(
 ) -> None:
     asked: list[int] = []
 
-    def held(batch: int) -> int:
+    def peak_bytes(batch: int) -> int:
         asked.append(batch)
         return slope * batch
 
     known = {batch: slope * batch for batch in first}
-    assert search(known, held, slope * largest) == largest
+    assert search(known, peak_bytes, slope * largest) == largest
     assert {largest, largest + 1} - {0} <= known.keys()
     assert len(asked) == len(set(asked)) <= 18
     assert set(first).isdisjoint(asked)
@@ -108,12 +108,12 @@ def test_a_growing_size_is_searched_in_few_steps(
 @pytest.mark.slow
 @given(st.lists(st.integers(0, 10), min_size=40, max_size=40), st.integers(1, 30))
 def test_a_falling_size_still_gives_neighbours(noise: list[int], first: int) -> None:
-    def held(batch: int) -> int:
+    def peak_bytes(batch: int) -> int:
         return 3 * batch + (noise[batch] if batch < 40 else 0)
 
-    largest = search({first: held(first)}, held, 60)
-    assert largest == 0 or held(largest) <= 60
-    assert held(largest + 1) > 60
+    largest = search({first: peak_bytes(first)}, peak_bytes, 60)
+    assert largest == 0 or peak_bytes(largest) <= 60
+    assert peak_bytes(largest + 1) > 60
 
 
 def test_a_search_without_end() -> None:

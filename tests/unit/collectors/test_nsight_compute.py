@@ -194,7 +194,7 @@ def test_launch_metrics_exist() -> None:
     assert launch <= set(header)
 
 
-def test_missing_metrics_are_told() -> None:
+def test_missing_metrics_are_named() -> None:
     fp16 = ("FP16 pipe per active cycle", "FP16 pipe per elapsed cycle")
     memory = ("bytes read from device memory", "bytes written to device memory")
     assert nsight_compute.select("9.0").missing == ()

@@ -51,7 +51,7 @@ def _command(*words: str, **options: Any) -> Command:
 # Words.
 
 
-def test_commands_are_told_from_models(profilers: Path) -> None:
+def test_commands_are_distinguished_from_models(profilers: Path) -> None:
     (profilers / "resnet50").touch(0o755)
     assert argument_parsing.is_command(["nsys"])
     assert argument_parsing.is_command(["python", "train.py"])
@@ -124,16 +124,16 @@ def test_no_batch_sizes_are_none() -> None:
 
 
 def test_places_of_captures() -> None:
-    one, other = Workload("bert", batch_size=2), _command("/opt/bin/train.sh")
-    assert argument_parsing.places([one], Path("x"), several=False) == [Path("x")]
-    assert argument_parsing.places([one], None, several=False) == [Path("bert-pytorch-fp32-bs2")]
-    assert argument_parsing.places([one, other], Path("x"), several=True) == [
+    model, command = Workload("bert", batch_size=2), _command("/opt/bin/train.sh")
+    assert argument_parsing.places([model], Path("x"), several=False) == [Path("x")]
+    assert argument_parsing.places([model], None, several=False) == [Path("bert-pytorch-fp32-bs2")]
+    assert argument_parsing.places([model, command], Path("x"), several=True) == [
         Path("x/bert-pytorch-fp32-bs2"),
         Path("x/capture-train"),
     ]
 
 
-def test_titles_tell_captures_apart() -> None:
+def test_titles_distinguish_captures() -> None:
     plain = Workload("bert", batch_size=2)
     others = [
         plain.with_batch_size(4),

@@ -24,7 +24,7 @@ def launches(ranks: int) -> list[Launch]:
 def run(rank_0: object) -> Outcome[str]:
     """Run two ranks: rank 0 ends at once with a text or an exception, rank 1 waits for a stop."""
 
-    def run_one(launch: Launch) -> str:
+    def run_rank(launch: Launch) -> str:
         if launch.rank:
             return "stopped" if launch.stop.wait(WAIT_S) else "not stopped"
         if isinstance(rank_0, Exception):
@@ -32,7 +32,10 @@ def run(rank_0: object) -> Outcome[str]:
         return str(rank_0)
 
     return together(
-        launches(2), run_one, lambda result: result == "failed", lambda one: Path(f"{one.rank}")
+        launches(2),
+        run_rank,
+        lambda result: result == "failed",
+        lambda launch: Path(f"{launch.rank}"),
     )
 
 
@@ -43,11 +46,14 @@ def test_a_rank_that_fails_stops_the_others() -> None:
 def test_ranks_that_fail_together_are_not_stopped() -> None:
     """Each says why it failed."""
 
-    def run_one(launch: Launch) -> str:
+    def run_rank(launch: Launch) -> str:
         return "stopped" if launch.rank and launch.stop.wait(0.5) else "failed"
 
     outcome = together(
-        launches(2), run_one, lambda result: result == "failed", lambda one: Path(f"{one.rank}")
+        launches(2),
+        run_rank,
+        lambda result: result == "failed",
+        lambda launch: Path(f"{launch.rank}"),
     )
     assert outcome == Outcome(["failed", "failed"], 0)
 
@@ -60,7 +66,10 @@ def test_an_exception_of_a_rank_stops_the_others() -> None:
 def test_ranks_that_succeed_run_to_their_ends() -> None:
     ranks = launches(3)
     outcome = together(
-        ranks, lambda launch: f"{launch.rank}", lambda _: False, lambda one: Path(f"{one.rank}")
+        ranks,
+        lambda launch: f"{launch.rank}",
+        lambda _: False,
+        lambda launch: Path(f"{launch.rank}"),
     )
     assert outcome == Outcome(["0", "1", "2"], None)
     assert not ranks[0].stop.is_set()

@@ -172,23 +172,23 @@ def test_the_choice_is_explained_and_a_named_profiler_wins(
 
 
 @pytest.mark.parametrize(
-    ("options", "told"),
+    ("options", "warning"),
     [
         ([], "the whole model trains on the CPU, which takes minutes to hours; --device cpu --sc"),
         (["--scale", "small"], "so the model trains on the CPU"),
         (["--device", "cpu"], None),
     ],
 )
-def test_a_missing_gpu_is_told_first(
-    options: list[str], told: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_a_missing_gpu_is_reported_first(
+    options: list[str], warning: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     programs(tmp_path, monkeypatch)
     words = ["collect", "resnet50", "--dry-run", "--python", sys.executable, *options]
     done = CliRunner().invoke(app, [*words, "-o", str(tmp_path / "c")])
     assert done.exit_code == 0, done.stderr
     first = done.stderr.splitlines()[0]
-    assert first.startswith("note: there is no GPU here") == (told is not None)
-    assert told is None or told in first
+    assert first.startswith("note: there is no GPU here") == (warning is not None)
+    assert warning is None or warning in first
 
 
 # AMD GPUs.

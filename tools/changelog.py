@@ -42,20 +42,20 @@ def numbers(version: str) -> tuple[int, int, int]:
     Raises:
         ValueError: it is another text.
     """
-    found = _VERSION.fullmatch(version)
-    if found is None:
+    match = _VERSION.fullmatch(version)
+    if match is None:
         raise ValueError(f"{version!r} is not a version; use three numbers, such as 0.2.0")
-    major, minor, patch = map(int, found.groups())
+    major, minor, patch = map(int, match.groups())
     return major, minor, patch
 
 
 def parse(text: str) -> tuple[str, list[Section]]:
     """Return the introduction of a changelog, and its sections."""
-    found = [*_HEADING.finditer(text)]
-    ends = [match.start() for match in found] + [len(text)]
+    headings = [*_HEADING.finditer(text)]
+    ends = [match.start() for match in headings] + [len(text)]
     sections = [
         Section(match["version"], match["date"], text[match.end() : end])
-        for match, end in zip(found, ends[1:], strict=True)
+        for match, end in zip(headings, ends[1:], strict=True)
     ]
     return text[: ends[0]], sections
 
@@ -67,7 +67,7 @@ def dated(text: str, version: str, date: str) -> str:
         ValueError: the version has no section, or its section has no changes.
     """
     introduction, sections = parse(text)
-    places = [place for place, one in enumerate(sections) if one.version == version]
+    places = [place for place, section in enumerate(sections) if section.version == version]
     if not places:
         raise ValueError(f"no section of {version}; name the section of the next version so")
     (place,) = places
@@ -76,7 +76,7 @@ def dated(text: str, version: str, date: str) -> str:
     if not sections[place].changes:
         raise ValueError(f"section {version} has no changes; add what users notice")
     sections[place] = Section(version, date, sections[place].body)
-    if all(one.is_released for one in sections):
+    if all(section.is_released for section in sections):
         major, minor, _ = numbers(version)
         sections.insert(0, Section(f"{major}.{minor + 1}.0", "unreleased", ""))
-    return introduction + "\n".join(one.text for one in sections)
+    return introduction + "\n".join(section.text for section in sections)

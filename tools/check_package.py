@@ -109,14 +109,14 @@ def check_contents(file: Path, source: Path) -> None:
     """
     if file.suffix == ".whl":
         with zipfile.ZipFile(file) as archive:
-            found = {name for name in archive.namelist() if ".dist-info/" not in name}
+            packed_files = {name for name in archive.namelist() if ".dist-info/" not in name}
         wanted = expected(source)
-        missing, surplus = wanted - found, found - wanted
+        missing, surplus = wanted - packed_files, packed_files - wanted
     else:
         with tarfile.open(file) as packed:
-            found = {one.name.partition("/")[2] for one in packed if one.isfile()}
-        committed = {str(one.relative_to(source)) for one in source.rglob("*") if one.is_file()}
-        missing, surplus = set(), found - committed - {"PKG-INFO"}
+            packed_files = {member.name.partition("/")[2] for member in packed if member.isfile()}
+        committed = {str(path.relative_to(source)) for path in source.rglob("*") if path.is_file()}
+        missing, surplus = set(), packed_files - committed - {"PKG-INFO"}
     if missing or surplus:
         raise PackageError(f"{file.name}: missing {sorted(missing)}, too much {sorted(surplus)}")
 
@@ -159,10 +159,10 @@ def install(wheel: Path, python: str, folder: Path) -> Path:
     Raises:
         PackageError: the interpreter does not exist, or the installation failed.
     """
-    found = shutil.which(python)
-    if found is None:
+    interpreter = shutil.which(python)
+    if interpreter is None:
         raise PackageError(f"{python}: not found; name an installed Python")
-    run(Path(found).absolute(), "-m", "venv", folder)
+    run(Path(interpreter).absolute(), "-m", "venv", folder)
     own = folder / "bin" / "python"
     run(own, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", wheel)
     return own
@@ -184,12 +184,12 @@ def check_answer(own: Path, source: Path, cache: Path) -> str:
     Raises:
         PackageError: they differ.
     """
-    found = answer(own, source, cache)
+    installed = answer(own, source, cache)
     path = os.pathsep.join(str((source / part).parent) for part in list(PARTS.values())[:3])
     wanted = run(own, "-m", "tbd_trace", "why", source / SAMPLE, PYTHONPATH=path)
-    if found != wanted:
+    if installed != wanted:
         raise PackageError(f"{own}: the installed package gives another answer to `why`")
-    return found
+    return installed
 
 
 def run(*words: str | Path, **environment: str) -> str:

@@ -65,8 +65,8 @@ def odd_words(path: Path, words: list[tuple[re.Pattern[str], str]]) -> Iterator[
         for pattern, instead in words:
             for match in pattern.finditer(text):
                 line = first + text.count("\n", 0, match.start())
-                found = " ".join(match[0].split())
-                yield f"{path.relative_to(ROOT)}:{line}: {found!r}; {instead}"
+                phrase = " ".join(match[0].split())
+                yield f"{path.relative_to(ROOT)}:{line}: {phrase!r}; {instead}"
 
 
 def odd_rows(text: str) -> Iterator[tuple[int, int, int]]:
@@ -176,13 +176,13 @@ def main() -> int:
                 f"{figures.docstring_pct:.1f} %, comments {figures.comment_pct:.1f} %"
             )
         return 0
-    found = [
+    messages = [
         text
         for text in violations(rules)
         if not arguments.paths or any(text.startswith(path) for path in arguments.paths)
     ]
-    print("\n".join(found) if found else "style: no violations")
-    return 1 if found else 0
+    print("\n".join(messages) if messages else "style: no violations")
+    return 1 if messages else 0
 
 
 if __name__ == "__main__":

@@ -71,8 +71,8 @@ def events(library: ctypes.CDLL) -> Iterator[int]:
     domains = numbers(library.cuptiGetNumEventDomains, library.cuptiEnumEventDomains)
     for domain in domains:
 
-        def count(found: object, domain: int = domain) -> int:
-            return int(library.cuptiEventDomainGetNumEvents(domain, found))
+        def count(total: object, domain: int = domain) -> int:
+            return int(library.cuptiEventDomainGetNumEvents(domain, total))
 
         def enumerate_ids(size: object, ids: object, domain: int = domain) -> int:
             return int(library.cuptiEventDomainEnumEvents(domain, size, ids))
@@ -82,10 +82,10 @@ def events(library: ctypes.CDLL) -> Iterator[int]:
 
 def numbers(count: Callable[..., int], enumerate_ids: Callable[..., int]) -> list[int]:
     """Return the ids from a pair of CUPTI functions that count and enumerate."""
-    found = ctypes.c_uint32()
-    check(count(ctypes.byref(found)))
-    ids = (ctypes.c_uint32 * max(found.value, 1))()
-    size = ctypes.c_size_t(4 * found.value)
+    total = ctypes.c_uint32()
+    check(count(ctypes.byref(total)))
+    ids = (ctypes.c_uint32 * max(total.value, 1))()
+    size = ctypes.c_size_t(4 * total.value)
     check(enumerate_ids(ctypes.byref(size), ids))
     return sorted(ids[: size.value // 4])
 

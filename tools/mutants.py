@@ -81,11 +81,11 @@ def pick(
     dice = random.Random(seed)
     chosen = []
     for number, area in enumerate(areas):
-        found = [
+        candidates = [
             mutant for path in area.paths() for mutant in _mutants(area, path) if is_wanted(mutant)
         ]
         share = count // len(areas) + (number < count % len(areas))
-        chosen += dice.sample(found, min(share, len(found)))
+        chosen += dice.sample(candidates, min(share, len(candidates)))
     dice.shuffle(chosen)
     return chosen
 
@@ -104,7 +104,7 @@ def _is_same(mutant: Mutant, entry: dict[str, str]) -> bool:
     return before == entry["line"] and after == entry.get("changed", after)
 
 
-class Judge:
+class MutantTester:
     """Tests mutants, each thread in a copy of the project.
 
     Args:
@@ -123,8 +123,8 @@ class Judge:
         if not hasattr(self._here, "tree"):
             folder = Path(tempfile.mkdtemp(dir=self._scratch))
             self._here.tree = Tree(folder, self._scratch / "samples")
-        found: Tree = self._here.tree
-        return found
+        tree: Tree = self._here.tree
+        return tree
 
     def verdict(self, mutant: Mutant) -> str:
         """Return one of VERDICTS, and print it."""
@@ -136,13 +136,13 @@ class Judge:
             outcome = self._tree().run(tests, self._budget_s, mutant.keeps_traces)
         finally:
             shutil.copy2(mutant.path, target)
-        found = _VERDICTS.get(outcome.code, "caught")
-        if found == "caught" and not outcome.failed and not self._collects(tests):
+        verdict = _VERDICTS.get(outcome.code, "caught")
+        if verdict == "caught" and not outcome.failed and not self._collects(tests):
             self._broken.append(f"{mutant}\n{outcome.output}")
         self._catching.add(outcome.failed)
         by = f"\n    by {outcome.failed}" if outcome.failed else ""
-        print(f"{found} in {outcome.cpu_s:.0f} s: {mutant}{by}", flush=True)
-        return found
+        print(f"{verdict} in {outcome.cpu_s:.0f} s: {mutant}{by}", flush=True)
+        return verdict
 
     def _collects(self, tests: Sequence[str]) -> bool:
         # The source can be mutated so that no test is collected.
@@ -162,7 +162,7 @@ class Judge:
                 raise SystemExit(f"error: {outcome.failed} fails already\n{outcome.output}")
 
 
-def judge(mutants: Sequence[Mutant], workers: int, budget_s: float) -> list[tuple[Mutant, str]]:
+def run_all(mutants: Sequence[Mutant], workers: int, budget_s: float) -> list[tuple[Mutant, str]]:
     """Test the mutants, and print each verdict.
 
     Args:
@@ -171,16 +171,16 @@ def judge(mutants: Sequence[Mutant], workers: int, budget_s: float) -> list[tupl
         budget_s: CPU time per mutant, seconds.
     """
     with tempfile.TemporaryDirectory(prefix="mutants-") as scratch:
-        found = Judge(Path(scratch), budget_s)
+        tester = MutantTester(Path(scratch), budget_s)
         with ThreadPoolExecutor(workers) as pool:
-            verdicts = list(pool.map(found.verdict, mutants))
-            pool.submit(found.check).result()
+            verdicts = list(pool.map(tester.verdict, mutants))
+            pool.submit(tester.check).result()
     return list(zip(mutants, verdicts, strict=True))
 
 
-def summary(judged: Iterable[tuple[Mutant, str]]) -> str:
+def summary(verdicts: Iterable[tuple[Mutant, str]]) -> str:
     """Return a table of the verdicts by area."""
-    counts = Counter((mutant.area.name, verdict) for mutant, verdict in judged)
+    counts = Counter((mutant.area.name, verdict) for mutant, verdict in verdicts)
     lines = [f"{'area':12}" + "".join(f"{verdict:>12}" for verdict in VERDICTS)]
     for name in dict.fromkeys(name for name, _ in counts):
         lines.append(f"{name:12}" + "".join(f"{counts[name, verdict]:12}" for verdict in VERDICTS))
@@ -225,7 +225,7 @@ def main() -> None:
     if options.record:
         for area in chosen:
             area.record(os.environ)
-    print(summary(judge(mutants, options.workers, options.budget)))
+    print(summary(run_all(mutants, options.workers, options.budget)))
 
 
 if __name__ == "__main__":

@@ -92,9 +92,9 @@ class Recorder:
                 for line, contexts in data.contexts_by_lineno(name).items():
                     for test in contexts:
                         lines[test, name].add(line)
-        for (test, name), found in lines.items():
+        for (test, name), line_numbers in lines.items():
             if test in tests:
-                tests[test]["files"][_relative(Path(name))] = sorted(found)
+                tests[test]["files"][_relative(Path(name))] = sorted(line_numbers)
         for test in self._sql.keys() & tests.keys():
             inside = (path for path in self._sql[test] if path.is_relative_to(ROOT))
             tests[test]["files"].update((_relative(path), []) for path in sorted(inside))

@@ -62,26 +62,26 @@ class Area:
         levels = [names | _rules(names) for names in users(path)]
         running = _running(recorded, path, line)
         has_digests = path.is_relative_to(QUERIES)
-        found = [] if has_digests else [*running]
+        chosen = [] if has_digests else [*running]
         for names in levels[:_NEAR]:
             rows = [list(_rows(module, names)) for module in golden]
-            found += (test for tests in rows for test in tests[:_FIRST])
+            chosen += (test for tests in rows for test in tests[:_FIRST])
             named = [*others, *recorded] if path.suffix == ".sql" else others
             for module in sorted(named, key=lambda module: _likeness(module, path), reverse=True):
-                found += _naming(module, names)
-            found += (test for tests in rows for test in tests)
+                chosen += _naming(module, names)
+            chosen += (test for tests in rows for test in tests)
         for names in levels[_NEAR:]:  # they have one set-up for all cases
             generated = [module for module in golden if module.parent == GENERATED]
-            found += (test for module in generated for test in _rows(module, names))
-        found += (test for module in golden for test in _all_tests(module))
-        found += running
+            chosen += (test for module in generated for test in _rows(module, names))
+        chosen += (test for module in golden for test in _all_tests(module))
+        chosen += running
         own = path.stem.strip("_")
         # pytest would run the tests above in the place of their module.
         named_alike = (module for module in modules if own in module.stem)
-        found += (str(m.relative_to(ROOT)) for m in named_alike if m not in recorded)
+        chosen += (str(m.relative_to(ROOT)) for m in named_alike if m not in recorded)
         for names in levels[_NEAR:]:
-            found += (test for module in others for test in _naming(module, names))
-        return list(dict.fromkeys(found)) or [str(module.relative_to(ROOT)) for module in modules]
+            chosen += (test for module in others for test in _naming(module, names))
+        return list(dict.fromkeys(chosen)) or [str(module.relative_to(ROOT)) for module in modules]
 
     def record(self, environment: Mapping[str, str]) -> None:
         """Write the files of `mutants_plugin.py` that are missing, for all modules of tests.
@@ -132,8 +132,8 @@ def _rows(module: Path, names: frozenset[str]) -> Iterator[str]:
     # Some cases of a module with a case per query.
     if module.name in _CASES:
         test, cases = _CASES[module.name]
-        found = [case for case in cases() if _query(case) in names]
-        yield from (f"{module.relative_to(ROOT)}::{test}[{case}]" for case in found[:_ENOUGH])
+        matching = [case for case in cases() if _query(case) in names]
+        yield from (f"{module.relative_to(ROOT)}::{test}[{case}]" for case in matching[:_ENOUGH])
 
 
 def _all_tests(module: Path) -> Iterator[str]:
@@ -219,9 +219,13 @@ def _running(modules: Iterable[Path], path: Path, line: int) -> list[str]:
         return share / (_START_S + float(tests[name]["seconds"]))
 
     worths = {name: worth(name) for name in tests}
-    of_file = [name for name in sorted(tests, key=worths.__getitem__, reverse=True) if worths[name]]
-    of_line = [name for name in of_file if not lines.isdisjoint(tests[name]["files"].get(file, ()))]
-    return _cases_in_turn(of_line or of_file)
+    file_tests = [
+        name for name in sorted(tests, key=worths.__getitem__, reverse=True) if worths[name]
+    ]
+    line_tests = [
+        name for name in file_tests if not lines.isdisjoint(tests[name]["files"].get(file, ()))
+    ]
+    return _cases_in_turn(line_tests or file_tests)
 
 
 def _cases_in_turn(tests: Iterable[str]) -> list[str]:
@@ -257,10 +261,10 @@ def _lines_of_users(path: Path, line: int) -> frozenset[int]:
 
 def _names(node: ast.AST, use: type[ast.expr_context]) -> set[str]:
     # Of variables and attributes.
-    found = (each for each in ast.walk(node) if isinstance(each, ast.Name | ast.Attribute))
+    nodes = (each for each in ast.walk(node) if isinstance(each, ast.Name | ast.Attribute))
     return {
         each.id if isinstance(each, ast.Name) else each.attr
-        for each in found
+        for each in nodes
         if isinstance(each.ctx, use)
     }
 
@@ -279,8 +283,8 @@ def _uses(module: Path) -> dict[str, Any]:
     file = _uses_file(module)
     if not file.exists() or file.stat().st_mtime < module.stat().st_mtime:
         return {}
-    found: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
-    return found
+    uses: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
+    return uses
 
 
 def _matching(patterns: Iterable[str]) -> list[Path]:

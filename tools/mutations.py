@@ -56,11 +56,11 @@ class Mutation:
 
 def mutations(name: str, text: str) -> list[Mutation]:
     """Return the mutations of a file by its extension, ``.sql`` or ``.py``, in text order."""
-    found = _of_sql(text) if name.endswith(".sql") else _of_python(text)
-    return sorted(set(found), key=lambda made: (made.start, made.end, made.replacement))
+    candidates = _sql_mutations(text) if name.endswith(".sql") else _python_mutations(text)
+    return sorted(set(candidates), key=lambda made: (made.start, made.end, made.replacement))
 
 
-def _of_sql(text: str) -> Iterator[Mutation]:
+def _sql_mutations(text: str) -> Iterator[Mutation]:
     code = _SQL_HIDDEN.sub(lambda match: "'" + " " * (len(match[0]) - 2) + "'", text)
     for rule, pattern in _SQL_SWAPS.items():
         for match in pattern.finditer(code):
@@ -112,7 +112,7 @@ def _end_of_argument(code: str, start: int) -> int:
     raise ValueError(f"argument without end at character {start}")
 
 
-def _of_python(text: str) -> Iterator[Mutation]:
+def _python_mutations(text: str) -> Iterator[Mutation]:
     source = _PythonSource(text)
     for node in source.nodes(ast.parse(text)):
         match node:
@@ -160,9 +160,9 @@ class _PythonSource:
 
     def swap(self, before: ast.expr, after: ast.expr, rule: str) -> Iterator[Mutation]:
         start, end = self.span(before)[1], self.span(after)[0]
-        if found := re.search(r"[<>=!+*/-]+|\b(?:is not|not in|is|in|and|or)\b",
-                              self._text[start:end]):  # fmt: skip
-            yield Mutation(start + found.start(), start + found.end(), _SWAPPED[found[0]], rule)
+        if sign := re.search(r"[<>=!+*/-]+|\b(?:is not|not in|is|in|and|or)\b",
+                             self._text[start:end]):  # fmt: skip
+            yield Mutation(start + sign.start(), start + sign.end(), _SWAPPED[sign[0]], rule)
 
     def nodes(self, node: ast.AST) -> Iterator[ast.AST]:
         # Annotations, decorators and zip(…, strict=True), an assertion, do nothing that a test can

@@ -122,10 +122,10 @@ def present_version(root: Path) -> str:
     Raises:
         ReleaseError: they state none.
     """
-    found = re.search(_VERSION, (root / VERSION_FILE).read_text(encoding="utf-8"), re.MULTILINE)
-    if found is None:
+    match = re.search(_VERSION, (root / VERSION_FILE).read_text(encoding="utf-8"), re.MULTILINE)
+    if match is None:
         raise ReleaseError(f"{VERSION_FILE}: no version; state one")
-    return found[0]
+    return match[0]
 
 
 def check_committed(root: Path) -> None:
@@ -164,7 +164,7 @@ def updated(texts: Mapping[str, str], version: str, date: str) -> dict[str, str]
         changes = changelog.dated(texts[CHANGES], version, date)
     except ValueError as error:
         raise VersionError(f"{CHANGES}: {error}") from None
-    (section,) = (one for one in changelog.parse(changes)[1] if one.version == version)
+    (section,) = (section for section in changelog.parse(changes)[1] if section.version == version)
     citation = replaced(CITATION, texts[CITATION], r"(?<=^version: ).*$", version)
     citation = replaced(CITATION, citation, r"(?<=^date-released: ).*$", section.date)
     source = replaced(VERSION_FILE, texts[VERSION_FILE], _VERSION, version)
@@ -177,10 +177,10 @@ def replaced(name: str, text: str, pattern: str, new: str) -> str:
     Raises:
         ReleaseError: there are none or several.
     """
-    found, places = re.subn(pattern, lambda _: new, text, flags=re.MULTILINE)
+    changed, places = re.subn(pattern, lambda _: new, text, flags=re.MULTILINE)
     if places != 1:
         raise ReleaseError(f"{name}: {places} places for {new}; keep one")
-    return found
+    return changed
 
 
 def released(version: str, changes: str, root: Path) -> str:
@@ -188,9 +188,9 @@ def released(version: str, changes: str, root: Path) -> str:
     if git(root, "tag", "--list", f"v{version}"):
         return git(root, "rev-list", "-1", f"v{version}")
     sections = changelog.parse(changes)[1]
-    if not any(one.changes for one in sections if not one.is_released):
+    if not any(section.changes for section in sections if not section.is_released):
         return git(root, "rev-parse", "HEAD")
-    (date,) = (one.date for one in sections if one.version == version)
+    (date,) = (section.date for section in sections if section.version == version)
     heading = f"## {version} ({date})"
     return git(root, "log", "--format=%H", f"-S{heading}", "--", CHANGES).splitlines()[-1]
 

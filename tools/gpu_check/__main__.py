@@ -41,7 +41,7 @@ def main() -> int:
     variables = environment(directory)
     check = Check(machine, directory, variables, started + options.limit)
     steps = [step for step in STEPS if not options.steps or step.name in options.steps]
-    verdicts = check.judge(steps) if options.judge else check.run(steps, options.again)
+    verdicts = check.compare_recorded(steps) if options.judge else check.run(steps, options.again)
     print(f"{table.counts(verdicts)}; {directory}/verdicts.md", flush=True)
     return int(any(verdict.verdict in (FAILED, OPEN) for verdict in verdicts))
 
@@ -67,10 +67,10 @@ def _options() -> argparse.Namespace:
 
 
 def _device() -> str:
-    found = shutil.which("nvidia-smi")
-    if found is None:
+    program = shutil.which("nvidia-smi")
+    if program is None:
         return "cpu"
-    listed = subprocess.run([found, "-L"], capture_output=True, timeout=60, check=False)
+    listed = subprocess.run([program, "-L"], capture_output=True, timeout=60, check=False)
     return "cuda" if listed.returncode == 0 and listed.stdout.strip() else "cpu"
 
 

@@ -80,8 +80,8 @@ def query(name: str, target: str, *settings: str) -> Callable[[Answers], list[Ro
     sets = [word for setting in settings for word in ("--set", setting)]
 
     def rows(answers: Answers) -> list[Row]:
-        found: list[Row] = answers.ask("query", name, target, *sets, "--limit", "0")
-        return found
+        answer: list[Row] = answers.ask("query", name, target, *sets, "--limit", "0")
+        return answer
 
     return rows
 
@@ -91,9 +91,9 @@ def cell(name: str, column: str, target: str, *settings: str) -> Callable[[Answe
     rows = query(name, target, *settings)
 
     def value(answers: Answers) -> Any:
-        found = (row[column] for row in rows(answers) if row[column] is not None)
+        values = (row[column] for row in rows(answers) if row[column] is not None)
         try:
-            return next(found)
+            return next(values)
         except StopIteration:
             raise NoAnswerError(f"{name}: {column} is NULL") from None
 
@@ -110,15 +110,15 @@ def fact(name: str, *path: str | int) -> Callable[[Answers], Any]:
     """Return a measure of a value in a JSON file, by keys and indices."""
 
     def value(answers: Answers) -> Any:
-        found = answers.facts(name)
+        content = answers.facts(name)
         for key in path:
             try:
-                found = found[key]
+                content = content[key]
             except (KeyError, IndexError, TypeError):
                 raise NoAnswerError(f"{name} has no {key}") from None
-        if found is None:
+        if content is None:
             raise NoAnswerError(f"{name}: {path[-1]} is null")
-        return found
+        return content
 
     return value
 
@@ -138,7 +138,7 @@ def predicted_step(target: str, *changes: str) -> Callable[[Answers], tuple[floa
     words = [word for change in changes for word in ("--change", change)]
 
     def bounds(answers: Answers) -> tuple[float, float]:
-        found = answers.ask("whatif", target, *words)
-        return found["best_step_ns"], found["worst_step_ns"]
+        prediction = answers.ask("whatif", target, *words)
+        return prediction["best_step_ns"], prediction["worst_step_ns"]
 
     return bounds

@@ -129,8 +129,8 @@ def swept(key: str, size: int) -> Measure:
     """Return a measure of a peak at a batch size, as the step memory-sweep recorded it."""
 
     def value(answers: Answers) -> float:
-        found = answers.facts("../memory-sweep/sweep.json")
-        return next(float(row[key]) for row in found if row["batch_size"] == size)
+        rows = answers.facts("../memory-sweep/sweep.json")
+        return next(float(row[key]) for row in rows if row["batch_size"] == size)
 
     return value
 
@@ -148,7 +148,7 @@ def resnet(name: str, options: str) -> Step:
         "FLOP per step, by published multiplications (±5 %)",
         lambda _: size * _RESNET_FLOP,
         flop_per_step,
-        lambda found, true: abs(found / true - 1) <= 0.05,
+        lambda actual, true: abs(actual / true - 1) <= 0.05,
     )
     below = between("MFU, %", cell("mfu", "mfu_pct", "cap"), 0.1, 100)
     return model(name, f"resnet50 --batch-size {size} {options}", flop, below)
@@ -186,7 +186,7 @@ def kernels_of(target: str) -> Measure:
 def by_nsys(column: str) -> Measure:
     """Return a measure of a column of trace_info, of the first file that record_nsys.py made."""
 
-    # A .qdstrm file is imported where nsys is fully installed, when judged again there.
+    # A .qdstrm file is imported where nsys is fully installed, when compared again there.
     def value(answers: Answers) -> float:
         return float(cell("trace_info", column, fact("facts.json", 0, "file")(answers))(answers))
 
@@ -208,4 +208,4 @@ def occupancy_difference(answers: Answers) -> float:
         for row in rows
         if row["achieved_pct"] is not None and row["estimated_achieved_pct"] is not None
     ]
-    return float(max(found - estimated for estimated, found in pairs))
+    return float(max(achieved - estimated for estimated, achieved in pairs))

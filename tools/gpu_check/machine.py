@@ -115,11 +115,11 @@ def _run(argv: list[str]) -> None:
 
 
 def _every_nsys(directory: Path) -> Iterator[Path]:
-    if found := shutil.which("nsys"):
-        yield Path(found)
+    if program := shutil.which("nsys"):
+        yield Path(program)
     # Nsight Compute has an nsys inside, which knows the driver but imports no recordings.
-    if found := shutil.which("ncu"):
-        home = Path(found).resolve().parent
+    if program := shutil.which("ncu"):
+        home = Path(program).resolve().parent
         yield from sorted(home.glob(f"host/{_RECORDER}"))
         yield from sorted(home.parent.glob(f"*/host/{_RECORDER}"))
     if (ours := directory / "nsight" / _RECORDER).is_file():

@@ -68,11 +68,11 @@ class Check:
         table.write(self.directory, verdicts)
         return verdicts
 
-    def judge(self, steps: Sequence[Step]) -> list[Verdict]:
+    def compare_recorded(self, steps: Sequence[Step]) -> list[Verdict]:
         """Compare what finished commands left with the expectations again; run no command."""
         for step in steps:
             if (self._folder(step.name) / _COMMANDS).is_file():
-                self._judge_step(step, time.monotonic())
+                self._compare_step(step, time.monotonic())
         verdicts = self._verdicts(steps)
         table.write(self.directory, verdicts)
         return verdicts
@@ -101,7 +101,7 @@ class Check:
                 return False
             rows = [verdict.as_dict() for verdict in verdicts]
             table.replace(folder / _COMMANDS, json.dumps(rows, indent=1))
-        return self._judge_step(step, started)
+        return self._compare_step(step, started)
 
     def _is_over(self) -> bool:
         return time.monotonic() >= self.deadline
@@ -111,13 +111,13 @@ class Check:
             return [Verdict(step.name, "can run", lacking, "missing", IMPOSSIBLE)]
         return list(self._commands(step, folder, started))
 
-    def _judge_step(self, step: Step, started: float) -> bool:
+    def _compare_step(self, step: Step, started: float) -> bool:
         folder = self._folder(step.name)
         rows = json.loads((folder / _COMMANDS).read_text(encoding="utf-8"))
         verdicts = [Verdict(**row) for row in rows]
         # Of what an impossible step leaves, nothing can be expected.
         if not any(verdict.verdict == IMPOSSIBLE for verdict in verdicts):
-            verdicts += self._judge(step, folder)
+            verdicts += self._expectation_verdicts(step, folder)
         verdicts += self._archive(step, folder)
         if self._is_over():
             return False
@@ -151,11 +151,11 @@ class Check:
                 )
                 return
             log = folder / f"{number}.log"
-            found = self._execute(argv, folder, remaining, log)
-            if found is not None:
+            failure = self._execute(argv, folder, remaining, log)
+            if failure is not None:
                 reason = _reason(log)
                 outcome = IMPOSSIBLE if reason else FAILED
-                yield Verdict(step.name, what, "exit code 0", found, outcome, reason or "")
+                yield Verdict(step.name, what, "exit code 0", failure, outcome, reason or "")
 
     def _limit_s(self, step: Step) -> float:
         return step.limit_s * (1 if self.machine.device == "cuda" else _CPU_PATIENCE)
@@ -176,7 +176,7 @@ class Check:
             return str(error)
         return None
 
-    def _judge(self, step: Step, folder: Path) -> Iterator[Verdict]:
+    def _expectation_verdicts(self, step: Step, folder: Path) -> Iterator[Verdict]:
         tbd = shlex.split(self.machine.fields["tbd"])
         answers = Answers(folder, tbd, {**os.environ, **self.environment}, self.deadline)
         for expectation in step.expectations:
@@ -202,14 +202,14 @@ class Check:
                 yield Verdict(step.name, f"redacted archive of {name}", "made", problem, FAILED)
 
     def _verdicts(self, steps: Sequence[Step]) -> list[Verdict]:
-        found = []
+        verdicts = []
         for step in steps:
             result = self.results.get(step.name)
             if result is None:
-                found.append(Verdict(step.name, "runs", "in time", "no time left", table.OPEN))
+                verdicts.append(Verdict(step.name, "runs", "in time", "no time left", table.OPEN))
             else:
-                found += [Verdict(**verdict) for verdict in result["verdicts"]]
-        return found
+                verdicts += [Verdict(**verdict) for verdict in result["verdicts"]]
+        return verdicts
 
 
 def _verdict(step: Step, expectation: Expectation, answers: Answers) -> Verdict:

@@ -43,7 +43,7 @@ class Step:
 def at_least(what: str, measured: Measure, least: float, *, needs_gpu: bool = True) -> Expectation:
     """Expect a number of at least ``least``."""
     return Expectation(
-        what, f"at least {least:g}", measured, lambda found, _: found >= least, needs_gpu
+        what, f"at least {least:g}", measured, lambda actual, _: actual >= least, needs_gpu
     )
 
 
@@ -52,7 +52,7 @@ def between(
 ) -> Expectation:
     """Expect a number from ``least`` to ``most``."""
     words = f"{least:g} to {most:g}"
-    return Expectation(what, words, measured, lambda found, _: least <= found <= most, needs_gpu)
+    return Expectation(what, words, measured, lambda actual, _: least <= actual <= most, needs_gpu)
 
 
 def near(
@@ -60,8 +60,8 @@ def near(
 ) -> Expectation:
     """Expect a number within ``percent`` of the true one."""
 
-    def passes(found: float, true: float) -> bool:
-        return abs(found - true) <= percent / 100 * abs(true)
+    def passes(actual: float, true: float) -> bool:
+        return abs(actual - true) <= percent / 100 * abs(true)
 
     return Expectation(f"{what} (±{percent:g} %)", truth, measured, passes, needs_gpu)
 
@@ -69,10 +69,10 @@ def near(
 def equal(what: str, measured: Measure, value: Any, *, needs_gpu: bool = True) -> Expectation:
     """Expect a value; ``value`` may measure it."""
     if callable(value):
-        return Expectation(what, value, measured, lambda found, true: found == true, needs_gpu)
-    return Expectation(what, str(value), measured, lambda found, _: found == value, needs_gpu)
+        return Expectation(what, value, measured, lambda actual, true: actual == true, needs_gpu)
+    return Expectation(what, str(value), measured, lambda actual, _: actual == value, needs_gpu)
 
 
 def inside(what: str, measured: Measure, bounds: Measure) -> Expectation:
     """Expect a number between two that ``bounds`` returns."""
-    return Expectation(what, bounds, measured, lambda found, true: true[0] <= found <= true[1])
+    return Expectation(what, bounds, measured, lambda actual, true: true[0] <= actual <= true[1])

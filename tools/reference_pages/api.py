@@ -24,11 +24,11 @@ _COMMENT = re.compile(r"^    # (?P<doc>.+)$")
 def api_page() -> str:
     """Return the page in Markdown."""
     objects = {name: getattr(tbd_trace, name) for name in tbd_trace.__all__ if name[0] != "_"}
-    functions = [name for name, one in objects.items() if inspect.isfunction(one)]
+    functions = [name for name, value in objects.items() if inspect.isfunction(value)]
     errors = [
         name
-        for name, one in objects.items()
-        if inspect.isclass(one) and issubclass(one, BaseException)
+        for name, value in objects.items()
+        if inspect.isclass(value) and issubclass(value, BaseException)
     ]
     classes = [name for name in objects if name not in (*functions, *errors)]
     lines = [
@@ -56,16 +56,19 @@ def _callable(name: str, function: Any) -> Iterator[str]:
     yield from _docstring(function)
 
 
-def _class(name: str, one: type) -> Iterator[str]:
-    yield from _docstring(one)
-    if is_dataclass(one):
+def _class(name: str, class_object: type) -> Iterator[str]:
+    yield from _docstring(class_object)
+    if is_dataclass(class_object):
         documented = {
-            name: doc for each in one.__mro__ if is_dataclass(each) for name, doc in _fields(each)
+            name: doc
+            for each in class_object.__mro__
+            if is_dataclass(each)
+            for name, doc in _fields(each)
         }
-        names = [field.name for field in fields(one) if not field.name.startswith("_")]
+        names = [field.name for field in fields(class_object) if not field.name.startswith("_")]
         rows = [[f"`{name}`", documented.get(name, "")] for name in names]
         yield from ("", *table(["attribute", "meaning"], rows))
-    for method, function in vars(one).items():
+    for method, function in vars(class_object).items():
         if inspect.isfunction(function) and not method.startswith("_"):
             yield from ("", f"### `{name}.{method}`", "")
             yield from _callable(method, function)
@@ -77,9 +80,9 @@ def _error(name: str, error: Any) -> list[str]:
     return [f"`{name}`", f"`{error.__base__.__name__}`", code, meaning]
 
 
-def _fields(one: type) -> Iterator[tuple[str, str]]:
+def _fields(class_object: type) -> Iterator[tuple[str, str]]:
     above: list[str] = []
-    for line in inspect.getsource(one).splitlines():
+    for line in inspect.getsource(class_object).splitlines():
         if match := _COMMENT.match(line):
             above.append(match["doc"])
             continue

@@ -17,8 +17,8 @@ INDEX, OLD_NAMES = "README.md", "old_names.md"
 
 def table_pages() -> dict[str, str]:
     """Return the index, a page for each topic, and those of data tables and old names."""
-    found = {topic.page: topic_page(topic) for topic in topics()}
-    return {INDEX: index_page(), DATA: data_page(), OLD_NAMES: old_names_page(), **found}
+    topic_pages = {topic.page: topic_page(topic) for topic in topics()}
+    return {INDEX: index_page(), DATA: data_page(), OLD_NAMES: old_names_page(), **topic_pages}
 
 
 def index_page() -> str:

@@ -49,11 +49,11 @@ class Topic:
 def topics() -> list[Topic]:
     """Return the topics in order, each with its tables sorted by name."""
     canonical, derived = canonical_tables(), resources.sql_files("derive")
-    found = []
+    ordered = []
     for name, (title, contents) in _TOPICS.items():
         page = f"{name}.md"
         relations = [derived_relation(each) for each in derived if _pages()[each] == page]
-        found.append(
+        ordered.append(
             Topic(
                 page,
                 title,
@@ -63,7 +63,7 @@ def topics() -> list[Topic]:
                 [query for query in relations if query.name.startswith("_")],
             )
         )
-    return found
+    return ordered
 
 
 def data_files() -> list[Path]:
@@ -78,11 +78,11 @@ def address(table: str) -> str:
 
 @cache
 def _pages() -> dict[str, str]:
-    found = {path.stem: DATA for path in data_files()}
+    pages = {path.stem: DATA for path in data_files()}
     for kind in ("canonical", "derive"):
         for name, path in resources.sql_files(kind).items():
             topic = _SAME_TOPIC.get(path.parent.name, path.parent.name)
             if topic not in _TOPICS:
                 raise ValueError(f"{path}: topic without a title; add it to _TOPICS")
-            found[name] = f"{topic}.md"
-    return found
+            pages[name] = f"{topic}.md"
+    return pages

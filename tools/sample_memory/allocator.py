@@ -43,12 +43,12 @@ class Allocator:
     def allocate(self, size: int) -> tuple[int, Segment | None]:
         """Return the address of a new block, and the segment that it needed, if any."""
         wanted, is_small = rounded(size), size <= SMALL
-        found = self._best(wanted, is_small)
+        best = self._best(wanted, is_small)
         new = None
-        if found is None:
+        if best is None:
             new = self._segment(is_small)
-            found = new, new.blocks[0]
-        segment, block = found
+            best = new, new.blocks[0]
+        segment, block = best
         rest = block.size - wanted
         if rest >= (ROUND if is_small else SMALL + 1):
             at = segment.blocks.index(block)

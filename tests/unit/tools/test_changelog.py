@@ -38,7 +38,9 @@ def test_every_section_is_of_a_version_the_newest_first() -> None:
     text = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
     assert len(re.findall(r"^## ", text, re.MULTILINE)) == len(SECTIONS) >= 2
     assert [*map(numbers, VERSIONS)] == sorted({*map(numbers, VERSIONS)}, reverse=True)
-    assert [one.date for one in RELEASED] == sorted((one.date for one in RELEASED), reverse=True)
+    assert [section.date for section in RELEASED] == sorted(
+        (section.date for section in RELEASED), reverse=True
+    )
 
 
 def test_only_the_next_version_is_unreleased() -> None:

@@ -35,16 +35,18 @@ def main() -> int:
     parser.add_argument("--nsys", required=True, help="paths, separated by commas")
     parser.add_argument("--device", default="cuda")
     options, rest = parser.parse_known_args()
-    found = [
+    attempts = [
         _attempt(Path(path), number, options.device, rest)
         for number, path in enumerate(options.nsys.split(","))
     ]
     # The first with an export comes first.
-    found.sort(key=lambda attempt: (attempt.kernels is None, attempt.file is None))
-    Path("facts.json").write_text(json.dumps([asdict(one) for one in found]), encoding="utf-8")
-    for one in found:
-        print(one)
-    return int(found[0].file is None)
+    attempts.sort(key=lambda attempt: (attempt.kernels is None, attempt.file is None))
+    Path("facts.json").write_text(
+        json.dumps([asdict(attempt) for attempt in attempts]), encoding="utf-8"
+    )
+    for attempt in attempts:
+        print(attempt)
+    return int(attempts[0].file is None)
 
 
 def _attempt(path: Path, number: int, device: str, rest: list[str]) -> Attempt:

@@ -38,12 +38,12 @@ def main() -> None:
     if options.memory_gib:
         most = int(options.memory_gib * 2**30)
         resource.setrlimit(resource.RLIMIT_AS, (most, most))
-    found: list[dict[str, Any]] = []
+    rows: list[dict[str, Any]] = []
     for size in map(int, options.batch_sizes.split(",")):
-        found.append(_peak(find(options.model), size, options))
-        options.facts.write_text(json.dumps(found), encoding="utf-8")
-        print(found[-1], flush=True)
-        if found[-1]["status"] != "ok":
+        rows.append(_peak(find(options.model), size, options))
+        options.facts.write_text(json.dumps(rows), encoding="utf-8")
+        print(rows[-1], flush=True)
+        if rows[-1]["status"] != "ok":
             break
 
 
@@ -53,7 +53,7 @@ def _peak(model: Model, size: int, options: argparse.Namespace) -> dict[str, Any
     if on_gpu:
         torch.cuda.empty_cache()
         torch.cuda.reset_peak_memory_stats()
-    found: dict[str, Any] = {"batch_size": size, "status": "ok"}
+    row: dict[str, Any] = {"batch_size": size, "status": "ok"}
     try:
         dimensions = model.variant(None, "pytorch").at(options.scale)
         build = implementation(model, "pytorch").workload
@@ -67,11 +67,11 @@ def _peak(model: Model, size: int, options: argparse.Namespace) -> dict[str, Any
     except Exception as error:
         if not is_out_of_memory(error):
             raise
-        found["status"] = "out_of_memory"
-    if on_gpu and found["status"] == "ok":
-        found["allocated"] = torch.cuda.max_memory_allocated()
-        found["reserved"] = torch.cuda.max_memory_reserved()
-    return found
+        row["status"] = "out_of_memory"
+    if on_gpu and row["status"] == "ok":
+        row["allocated"] = torch.cuda.max_memory_allocated()
+        row["reserved"] = torch.cuda.max_memory_reserved()
+    return row
 
 
 if __name__ == "__main__":

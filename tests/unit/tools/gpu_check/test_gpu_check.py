@@ -1,4 +1,4 @@
-"""Tests of the GPU check: steps, time limits, continuation, judgement and the kit."""
+"""Tests of the GPU check: steps, time limits, continuation, comparison and the kit."""
 
 from __future__ import annotations
 
@@ -169,11 +169,11 @@ def _wait_for_end(process_id: int) -> None:
     raise AssertionError("the process of the killed check still runs")
 
 
-def test_repeats_and_judges_again(tmp_path: Path) -> None:
+def test_repeats_and_compares_again(tmp_path: Path) -> None:
     counted = "echo x >> ../../runs"
     _check(tmp_path).run([_step("one", counted)])
     later = _step("one", counted, equal("it", lambda _: 1, 2, needs_gpu=False))
-    (verdict,) = _check(tmp_path).judge([later, _step("two")])[:1]
+    (verdict,) = _check(tmp_path).compare_recorded([later, _step("two")])[:1]
     assert verdict.verdict == FAILED
     assert (tmp_path / "runs").read_text(encoding="utf-8") == "x\n"
     _check(tmp_path).run([later], again=["one"])

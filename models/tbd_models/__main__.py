@@ -157,8 +157,8 @@ def _count(names: list[str], framework: str) -> int:
         model = find(name)
         build = implementation(model, framework).workload
         for variant in model.variants_in(framework):
-            found = asdict(counter.count(build, variant.dimensions))
-            print(json.dumps({"model": name, "variant": variant.name} | found), flush=True)
+            counted = asdict(counter.count(build, variant.dimensions))
+            print(json.dumps({"model": name, "variant": variant.name} | counted), flush=True)
     return 0
 
 

@@ -120,14 +120,14 @@ def planned(corpus: Corpus, histogram: Path | None, batch_size: int, seed: int) 
         UnsupportedError: the histogram is invalid, or has lengths that no batch takes.
     """
     path = histogram or HISTOGRAMS / f"{corpus.histogram}.csv"
-    found = read_histogram(path)
-    if found.longest > corpus.longest:
+    frequencies = read_histogram(path)
+    if frequencies.longest > corpus.longest:
         raise UnsupportedError(
-            f"{path}: lengths up to {found.longest} are beyond the largest bucket of "
+            f"{path}: lengths up to {frequencies.longest} are beyond the largest bucket of "
             f"{corpus.longest}; leave longer samples out of the histogram"
         )
     rng = np.random.default_rng(seed)
-    lengths = _drawn(found, batch_size * _PLANNED, corpus, rng)
+    lengths = _drawn(frequencies, batch_size * _PLANNED, corpus, rng)
     batches = corpus.batches(lengths, batch_size, rng)
     work = np.array([batch.work for batch in batches])
     real = np.array([batch.real for batch in batches])

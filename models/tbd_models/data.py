@@ -67,8 +67,8 @@ class ArrayData:
         self._arrays = {name: _open(directory / f"{name}.npy", want) for name, want in like.items()}
         counts = {name: len(array) for name, array in self._arrays.items()}
         if len(set(counts.values())) != 1 or 0 in counts.values():
-            found = ", ".join(f"{name}: {count}" for name, count in counts.items())
-            raise UnsupportedError(f"{directory}: the files need equally many samples ({found})")
+            listed = ", ".join(f"{name}: {count}" for name, count in counts.items())
+            raise UnsupportedError(f"{directory}: the files need equally many samples ({listed})")
         self._count = next(iter(counts.values()))
         self._like = like
 

@@ -84,19 +84,19 @@ class Model:
 
     def variants_in(self, framework: str) -> tuple[Variant, ...]:
         """Return the variants that a framework has, its default first."""
-        found = [v for v in self.variants if not v.frameworks or framework in v.frameworks]
+        available = [v for v in self.variants if not v.frameworks or framework in v.frameworks]
         default = self.defaults.get(framework)
-        return tuple(sorted(found, key=lambda variant: variant.name != default))
+        return tuple(sorted(available, key=lambda variant: variant.name != default))
 
     def variant(self, name: str | None, framework: str | None = None) -> Variant:
         """Return a variant, by default that of the framework, or the first without a framework.
 
         Raises UnsupportedError for a name that the model, or the framework, does not have.
         """
-        found = self.variants if framework is None else self.variants_in(framework)
-        known: Mapping[str, Variant] = {variant.name: variant for variant in found}
+        available = self.variants if framework is None else self.variants_in(framework)
+        known: Mapping[str, Variant] = {variant.name: variant for variant in available}
         if name is None:
-            return found[0]
+            return available[0]
         if name not in known:
             where = f" in {framework}" if framework else ""
             raise UnsupportedError(

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 from tbd_models.instrument.marks import WINDOW, Marks, marked
 from tbd_models.progress import Progress
-from tbd_models.stability import at_mean_work, judge
+from tbd_models.stability import at_mean_work, check_stability
 
 # From the number of an iteration to its work, in any unit.
 Work = Callable[[int], float]
@@ -77,7 +77,7 @@ class Measured:
 def measure(trainer: Trainer, window: Window, marks: Marks, work: Work | None = None) -> Measured:
     """Warm up, then measure a window in which the CUDA profiler is active.
 
-    ``work`` gives the work of an iteration if it varies: then times at the mean work are judged.
+    If work varies, ``work`` gives that of an iteration: times at the mean work must be stable.
     """
     measured = Measured()
     progress = Progress()
@@ -138,7 +138,7 @@ def _warm_up(  # noqa: PLR0917
         left_s = window.max_warmup_seconds - (time.perf_counter() - begin)
         progress.warming_up(times, window.warmup, left_s)
         if window.warmup is None:
-            verdict = judge(_comparable(times, work), memory)
+            verdict = check_stability(_comparable(times, work), memory)
             measured.stable, measured.reason = verdict.stable, verdict.reason
             is_over = verdict.stable or time.perf_counter() - begin > window.max_warmup_seconds
             if trainer.agree(is_over) if hasattr(trainer, "agree") else is_over:

@@ -18,12 +18,14 @@ class Verdict:
     """Whether the last iterations are stable."""
 
     stable: bool
-    iterations: int  # number of last iterations that were judged
+    iterations: int  # number of last iterations that were checked
     reason: str = ""  # empty if stable
 
 
-def judge(times: Sequence[float], memory: Sequence[int] = (), wanted: int = WANTED) -> Verdict:
-    """Judge whether a run has become stable.
+def check_stability(
+    times: Sequence[float], memory: Sequence[int] = (), wanted: int = WANTED
+) -> Verdict:
+    """Check whether a run has become stable.
 
     It has if its last ``wanted`` or more iterations have no trend (Theil-Sen slope times their
     number below their standard deviation), a standard deviation below 5 % of their mean, and no

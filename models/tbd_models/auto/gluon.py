@@ -87,7 +87,7 @@ class _Training:
             framework="mxnet",
             framework_version=mx.__version__,
             boundary="steps of gluon.Trainer",
-            model=None if problem else " and ".join(type(one).__name__ for one in models),
+            model=None if problem else " and ".join(type(model).__name__ for model in models),
             problem=problem and f"layers are not marked: {problem}",
         )
 
@@ -95,12 +95,12 @@ class _Training:
 def _models(trainer: Any) -> list[Any]:
     # The outermost blocks that hold parameters of a trainer.
     trained = {id(parameter) for parameter in trainer._params}
-    blocks = [one for one in gc.get_objects() if issubclass(type(one), gluon.Block)]
+    blocks = [block for block in gc.get_objects() if issubclass(type(block), gluon.Block)]
     holding = [
-        one for one in blocks if any(id(p) in trained for p in one.collect_params().values())
+        block for block in blocks if any(id(p) in trained for p in block.collect_params().values())
     ]
-    inner = {id(child) for one in holding for child in one._children.values()}
-    return [one for one in holding if id(one) not in inner]
+    inner = {id(child) for block in holding for child in block._children.values()}
+    return [block for block in holding if id(block) not in inner]
 
 
 def _why_no_layers(models: list[Any]) -> str | None:

@@ -43,7 +43,7 @@ def _with(callbacks: Any, marks: FitMarks) -> Any:
         callbacks.append(marks)
         return callbacks
     listed = callbacks if isinstance(callbacks, (list, tuple)) else [callbacks]
-    return [*(one for one in listed if one is not None), marks]
+    return [*(callback for callback in listed if callback is not None), marks]
 
 
 class FitMarks(IterationMarks):

@@ -76,12 +76,12 @@ class _Search:
         optimizer = self._optimizers[0]
         training_marks(model, optimizer, None, requested(), first=_FIRST, called=called)
         count = len(self._optimizers)
-        of_several = f", the first of {count} optimizers" if count > 1 else ""
+        others = f", the first of {count} optimizers" if count > 1 else ""
         report(
             framework="pytorch",
             framework_version=torch.__version__,
-            boundary=f"steps of {type(optimizer).__name__}{of_several}",
-            model=" and ".join(type(one).__name__ for one in self._models),
+            boundary=f"steps of {type(optimizer).__name__}{others}",
+            model=" and ".join(type(module).__name__ for module in self._models),
         )
 
     def _end(self) -> None:
@@ -102,13 +102,13 @@ def models(optimizers: list[torch.optim.Optimizer]) -> list[nn.Module]:
     }
     # By the type: isinstance would run code of objects that imitate a class.
     modules = [
-        one
-        for one in gc.get_objects()
-        if issubclass(type(one), nn.Module) and "_parameters" in one.__dict__
+        module
+        for module in gc.get_objects()
+        if issubclass(type(module), nn.Module) and "_parameters" in module.__dict__
     ]
-    holding = [one for one in modules if any(id(p) in trained for p in one.parameters())]
-    inner = {id(child) for one in holding for child in one.modules() if child is not one}
-    return [one for one in holding if id(one) not in inner]
+    holding = [module for module in modules if any(id(p) in trained for p in module.parameters())]
+    inner = {id(child) for module in holding for child in module.modules() if child is not module}
+    return [module for module in holding if id(module) not in inner]
 
 
 def _joined(models: list[nn.Module]) -> nn.Module:

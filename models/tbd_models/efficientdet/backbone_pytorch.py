@@ -110,9 +110,9 @@ class EfficientNet(nn.Module):
     def forward(self, x: Tensor) -> list[Tensor]:
         # Returns the outputs of the tapped stages: P3, P4 and P5.
         x = self.stem(x)
-        found = []
+        maps = []
         for number, stage in enumerate(self.stages):
             x = stage(x)
             if number in self.tapped:
-                found.append(x)
-        return found
+                maps.append(x)
+        return maps

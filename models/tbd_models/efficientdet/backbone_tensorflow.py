@@ -91,7 +91,7 @@ def backbone(image: Any, d: Dimensions) -> list[Any]:
     """Return the outputs of the tapped stages, P3, P4 and P5, for images (N, H, W, 3)."""
     x = _convolution(image, d.stem, "stem", kernel=3, stride=2)
     total, done = sum(stage.blocks for stage in d.stages), 0
-    found = []
+    maps = []
     for number, stage in enumerate(d.stages):
         for block in range(stage.blocks):
             x = _block(
@@ -104,5 +104,5 @@ def backbone(image: Any, d: Dimensions) -> list[Any]:
             )
             done += 1
         if number in d.tapped:
-            found.append(x)
-    return found
+            maps.append(x)
+    return maps

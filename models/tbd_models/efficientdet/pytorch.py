@@ -188,20 +188,20 @@ def focal_loss(score: Tensor, target: Tensor, alpha: float = 0.25, gamma: float 
     return weight * wrong**gamma * plain
 
 
-def detection_loss(found: Detections, batch: Batch) -> Tensor:
+def detection_loss(detections: Detections, batch: Batch) -> Tensor:
     """Return the focal loss of classes plus 50 times the Huber loss of boxes, in float32."""
     label, box = batch["label"], batch["box"]
     with torch.no_grad():
-        overlap = boxes.iou(found.anchors, box)
+        overlap = boxes.iou(detections.anchors, box)
         matched, kind = boxes.assign(overlap, label > 0, 0.5, 0.5, force=True)
         positive = kind == 1
         count = positive.sum() + 1  # +1 as in the authors' code: avoids a division by 0
         aim = torch.where(positive, boxes.take(label, matched), 0)
-        number = torch.arange(1, found.score.shape[-1] + 1, device=label.device)
+        number = torch.arange(1, detections.score.shape[-1] + 1, device=label.device)
         target = (aim[..., None] == number).float()
-        delta = boxes.encode(boxes.take(box, matched), found.anchors)
-    huber = nn.functional.huber_loss(found.delta.float(), delta, reduction="none", delta=0.1)
-    class_loss = focal_loss(found.score.float(), target).sum() / count
+        delta = boxes.encode(boxes.take(box, matched), detections.anchors)
+    huber = nn.functional.huber_loss(detections.delta.float(), delta, reduction="none", delta=0.1)
+    class_loss = focal_loss(detections.score.float(), target).sum() / count
     return class_loss + 50 * (huber.mean(-1) * positive).sum() / count
 
 

@@ -94,14 +94,14 @@ def _head(maps: list[Any], d: Dimensions, outputs: int, bias: float, name: str) 
         pointwise_initializer=keras.initializers.RandomNormal(stddev=0.01),
         bias_initializer=keras.initializers.Constant(bias),
     )
-    found = []
+    predictions = []
     for level, given in enumerate(maps):
         x = given
         for number, conv in enumerate(convolutions):
             x = norm(conv(x), f"{name}_level{level}_bn{number}")
             x = swish(x, f"{name}_level{level}_swish{number}")
-        found.append(layers.Reshape((-1, outputs), name=f"{name}_level{level}")(predict(x)))
-    return layers.Concatenate(axis=1, name=f"{name}_levels")(found)
+        predictions.append(layers.Reshape((-1, outputs), name=f"{name}_level{level}")(predict(x)))
+    return layers.Concatenate(axis=1, name=f"{name}_levels")(predictions)
 
 
 def network(d: Dimensions) -> keras.Model:
@@ -149,12 +149,12 @@ def huber_loss(error: Any, delta: float = 0.1) -> Any:
     return tf.where(size < delta, size**2 / 2, delta * (size - delta / 2))
 
 
-def detection_loss(found: list[Any], batch: Tensors, anchors: NDArray[np.float32]) -> Any:
+def detection_loss(outputs: list[Any], batch: Tensors, anchors: NDArray[np.float32]) -> Any:
     """Return the focal loss of classes plus 50 times the Huber loss of boxes, in float32.
 
-    ``found`` has scores (N, A, classes) and encoded boxes (N, A, 4) for ``anchors`` (A, 4).
+    ``outputs`` has scores (N, A, classes) and encoded boxes (N, A, 4) for ``anchors`` (A, 4).
     """
-    score, delta = (tf.cast(prediction, tf.float32) for prediction in found)
+    score, delta = (tf.cast(prediction, tf.float32) for prediction in outputs)
     label, box = batch["label"], batch["box"]
     matched, kind = boxes.assign(boxes.iou(anchors, box), label > 0, 0.5, 0.5, force=True)
     positive = tf.cast(kind == 1, tf.float32)
@@ -176,7 +176,7 @@ def workload(d: Dimensions) -> Workload:
         turns=one_turn(
             model,
             forward=lambda batch: model(batch["image"], training=True),
-            loss=lambda found, batch: detection_loss(found, batch, anchors),
+            loss=lambda outputs, batch: detection_loss(outputs, batch, anchors),
             optimizer=keras.optimizers.SGD(
                 d.learning_rate, 0.9, weight_decay=4e-5, global_clipnorm=10.0
             ),

@@ -87,18 +87,18 @@ def _trace(model: Block, shapes: Mapping[str, Shape]) -> _Graph:
     heads = json.loads(everything.tojson(remove_amp_cast=False))["heads"][-len(outputs) :]
     internals = everything.get_internals()
     graph = json.loads(internals.tojson(remove_amp_cast=False))
-    _, found, _ = internals.infer_shape(**shapes)
+    _, inferred, _ = internals.infer_shape(**shapes)
     return _Graph(
         nodes=graph["nodes"],
-        shapes=dict(zip(map(_entry, graph["heads"]), found, strict=True)),
+        shapes=dict(zip(map(_entry, graph["heads"]), inferred, strict=True)),
         block_outputs=[
             (name, _entry(head)) for (name, _), head in zip(outputs, heads, strict=True)
         ],
     )
 
 
-def _record(hooks: ExitStack, block: Block, name: str, found: list[tuple[str, Any]]) -> None:
-    # Every operation of the block gets its name as an attribute; `found` gets its outputs.
+def _record(hooks: ExitStack, block: Block, name: str, recorded: list[tuple[str, Any]]) -> None:
+    # Every operation of the block gets its name as an attribute; `recorded` gets its outputs.
     scopes: list[mx.AttrScope] = []
 
     def enter(_block: Block, _inputs: Any) -> None:
@@ -107,7 +107,7 @@ def _record(hooks: ExitStack, block: Block, name: str, found: list[tuple[str, An
 
     def leave(_block: Block, _inputs: Any, outputs: Any) -> None:
         scopes.pop().__exit__(None, None, None)
-        found.extend((name, symbol) for symbol in _symbols(outputs))
+        recorded.extend((name, symbol) for symbol in _symbols(outputs))
 
     hooks.enter_context(block.register_forward_pre_hook(enter))
     hooks.enter_context(block.register_forward_hook(leave))

@@ -72,15 +72,17 @@ def merge_turns(turns: Iterable[tuple[int, list[dict[str, Any]]]]) -> list[dict[
     joint: dict[str, dict[str, Any]] = {}
     for times, entries in turns:
         for entry in entries:
-            found = joint.setdefault(
+            merged = joint.setdefault(
                 entry["name"],
                 entry | {"feature_map_bytes": 0, "forward_flop": 0.0, "backward_flop": 0.0},
             )
-            found["forward_flop"] += times * entry["forward_flop"]
-            found["backward_flop"] += times * entry["backward_flop"]
-            found["feature_map_bytes"] = max(found["feature_map_bytes"], entry["feature_map_bytes"])
+            merged["forward_flop"] += times * entry["forward_flop"]
+            merged["backward_flop"] += times * entry["backward_flop"]
+            merged["feature_map_bytes"] = max(
+                merged["feature_map_bytes"], entry["feature_map_bytes"]
+            )
             if "precision" in entry:
-                found["precision"] = entry["precision"]
+                merged["precision"] = entry["precision"]
     return list(joint.values())
 
 

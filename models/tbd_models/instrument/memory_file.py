@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-# Lines held in memory before they are written.
+# Lines kept in memory before they are written.
 _BLOCK = 4096
 
 

@@ -58,10 +58,10 @@ class Graph:
     def _forward(self, nodes: list[dict[str, Any]], shapes: Mapping[str, Shape]) -> Iterator[Node]:
         internals = self._symbol.get_internals()
         heads = json.loads(internals.tojson(remove_amp_cast=False))["heads"]
-        found = internals.infer_shape(**shapes)[1]
+        inferred = internals.infer_shape(**shapes)[1]
         types = internals.infer_type(**self._types)[1]
         outputs: dict[Entry, Output] = {}
-        for (number, output, _), shape, kind in zip(heads, found, types, strict=True):
+        for (number, output, _), shape, kind in zip(heads, inferred, types, strict=True):
             outputs[number, output] = (shape, np.dtype(kind).name, np.dtype(kind).itemsize)
         for number, node in enumerate(nodes):
             if node["op"] == "null":

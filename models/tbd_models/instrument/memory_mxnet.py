@@ -44,10 +44,10 @@ def estimate(
     symbol, shapes = _whole(training, batch)
     parameters = training.model.collect_params().values()
     trained = {p.name for p in parameters if p.grad_req != "null"}
-    found = Recording("mxnet", "mxnet", device_type, batch_size, list(_ASSUMPTIONS))
-    found.permanent = list(_parameters(training))
-    found.schedules = [_Step(Graph(symbol, shapes, trained), batch).buffers()]
-    return found
+    recording = Recording("mxnet", "mxnet", device_type, batch_size, list(_ASSUMPTIONS))
+    recording.permanent = list(_parameters(training))
+    recording.schedules = [_Step(Graph(symbol, shapes, trained), batch).buffers()]
+    return recording
 
 
 def _whole(training: Training, batch: Batch) -> tuple[Any, dict[str, tuple[int, ...]]]:
@@ -133,19 +133,19 @@ class _Step:
             yield buffer
 
     def _outputs(self) -> Iterator[Buffer]:
-        found: dict[Entry, Buffer] = {}
+        buffers: dict[Entry, Buffer] = {}
         for position, node in enumerate(self._graph.nodes):
             for entry in node.inputs:
-                if entry in found:
-                    found[entry].last = position
+                if entry in buffers:
+                    buffers[entry].last = position
             for number, (shape, dtype, size) in enumerate(node.outputs):
                 buffer = Buffer("temporary", shape, dtype, size, "forward", position, position)
                 buffer.layer, buffer.operator = node.layer, node.operator
-                found[node.number, number] = buffer
+                buffers[node.number, number] = buffer
         for position, step in enumerate(self._graph.backward, self._forward):
             for entry in step.reads:
-                found[entry].kind, found[entry].last = "feature_map", position
-        return iter(found.values())
+                buffers[entry].kind, buffers[entry].last = "feature_map", position
+        return iter(buffers.values())
 
     def _gradients(self) -> Iterator[Buffer]:
         # Each reader of a tensor makes a gradient for it; more than one are added up before the

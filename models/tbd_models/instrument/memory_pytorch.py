@@ -102,12 +102,12 @@ class MemoryRecorder:
     def saved(self, tensor: Tensor) -> Tensor:
         """Classify a tensor that autograd saves for the backward pass."""
         for part, storage in self.storages.of(tensor):
-            found = self.storages.find(storage)
-            if found is None:
+            allocation = self.storages.find(storage)
+            if allocation is None:
                 self.storages.add(part, storage, "input")
-            elif found.kind == "temporary":
-                made = found.phase in (FORWARD, RECOMPUTE)
-                self.storages.classify(found, "feature_map" if made else "input")
+            elif allocation.kind == "temporary":
+                made = allocation.phase in (FORWARD, RECOMPUTE)
+                self.storages.classify(allocation, "feature_map" if made else "input")
         return tensor
 
     def reads(self, operator: str, arguments: Any) -> set[int]:
@@ -117,19 +117,19 @@ class MemoryRecorder:
         backward = phase == BACKWARD and operator not in _READ_SHAPE
         for tensor, storage in self.storages.of(arguments):
             keys.add(storage._cdata)
-            found = self.storages.find(storage)
-            if found is None:
+            allocation = self.storages.find(storage)
+            if allocation is None:
                 # Data sets and other objects of the program are not part of the training step
                 # until it reads them.
                 if phase not in (OTHER, SETUP):
                     kind = "input" if phase == FORWARD else "unknown"
                     self.storages.add(tensor, storage, kind)
-            elif found.kind != "temporary":
+            elif allocation.kind != "temporary":
                 continue
-            elif backward and found.phase in (FORWARD, RECOMPUTE):
-                self.storages.classify(found, "feature_map")
-            elif phase == FORWARD and found.phase == OTHER:
-                self.storages.classify(found, "input")
+            elif backward and allocation.phase in (FORWARD, RECOMPUTE):
+                self.storages.classify(allocation, "feature_map")
+            elif phase == FORWARD and allocation.phase == OTHER:
+                self.storages.classify(allocation, "input")
         return keys
 
     def makes(self, operator: str, read: set[int], results: Any) -> None:

@@ -119,11 +119,11 @@ class Storages:
     def adopt(self, value: Any, kind: str, layer: str | None = None) -> None:
         """Give the storages of tensors a class, as new allocations if they are unrecorded."""
         for tensor, storage in self.of(value):
-            found = self.find(storage)
-            if found is None:
+            allocation = self.find(storage)
+            if allocation is None:
                 self.add(tensor, storage, kind, layer=layer)
-            elif found.kind != kind:
-                self.classify(found, kind, layer)
+            elif allocation.kind != kind:
+                self.classify(allocation, kind, layer)
 
     def classify(self, allocation: Allocation, kind: str, layer: str | None = None) -> None:
         """Change the class of an allocation, and its layer if one is given."""
@@ -132,13 +132,13 @@ class Storages:
 
     def resized(self, tensor: Tensor, storage: Any, operator: str) -> None:
         """Record a changed size as a free and an allocation."""
-        found = self.find(storage)
-        if found is None or found.bytes == storage.nbytes():
+        allocation = self.find(storage)
+        if allocation is None or allocation.bytes == storage.nbytes():
             return
-        self._write_death(found)
-        found.address, found.bytes = self._born, storage.nbytes()
+        self._write_death(allocation)
+        allocation.address, allocation.bytes = self._born, storage.nbytes()
         self._born += 1
-        self._write_birth(found, tensor, self._place.layer, operator)
+        self._write_birth(allocation, tensor, self._place.layer, operator)
 
     @property
     def before_bytes(self) -> int:

@@ -53,25 +53,25 @@ def estimate(
     The variables of the optimizers must exist.
     """
     updates = list(updates)
-    found = Recording("tensorflow", "tf_bfc", device_type, batch_size, list(_ASSUMPTIONS))
-    found.permanent = _variables(model, [update.optimizer for update in updates])
+    recording = Recording("tensorflow", "tf_bfc", device_type, batch_size, list(_ASSUMPTIONS))
+    recording.permanent = _variables(model, [update.optimizer for update in updates])
     for update in updates:
         step = _Step(model, update, batch)
-        found.assumptions += [text for text in step.notes if text not in found.assumptions]
-        found.schedules += [step.buffers()] * update.times
-    return found
+        recording.assumptions += [text for text in step.notes if text not in recording.assumptions]
+        recording.schedules += [step.buffers()] * update.times
+    return recording
 
 
 def _variables(model: keras.Model, optimizers: list[keras.optimizers.Optimizer]) -> list[Buffer]:
     owners = _owners(model)
-    found: dict[int, Buffer] = {}
+    buffers: dict[int, Buffer] = {}
 
     def add(kind: str, variables: Iterable[Any], layer: Callable[[Any], str | None]) -> None:
         for variable in variables:
             dtype = tf.as_dtype(variable.dtype)
             buffer = Buffer(kind, tuple(variable.shape), dtype.name, dtype.size, "setup")
             buffer.layer, buffer.operator = layer(variable), variable.path
-            found.setdefault(id(variable), buffer)
+            buffers.setdefault(id(variable), buffer)
 
     def layer(variable: Any) -> str | None:
         return owners.get(id(variable))
@@ -87,7 +87,7 @@ def _variables(model: keras.Model, optimizers: list[keras.optimizers.Optimizer])
 
     for optimizer in optimizers:
         add("optimizer_state", optimizer.variables, layer_of_state)
-    return list(found.values())
+    return list(buffers.values())
 
 
 def _owners(model: keras.Model) -> dict[int, str]:
@@ -143,14 +143,14 @@ class _Step:
 
     def buffers(self) -> list[Buffer]:
         """Return the buffers of the step, with positions of its operations as lifetimes."""
-        found: dict[Tensor, Buffer] = {}
+        by_tensor: dict[Tensor, Buffer] = {}
         end = len(self._operations)
         for tensor in self._inputs:
-            found[tensor.ref()] = self._buffer("input", tensor, "other", -1, end)
+            by_tensor[tensor.ref()] = self._buffer("input", tensor, "other", -1, end)
         for position, operation in enumerate(self._operations):
             phase = self._phase(position)
             for tensor in () if operation.type in _SHAPES else operation.inputs:
-                buffer = found.get(root(tensor).ref())
+                buffer = by_tensor.get(root(tensor).ref())
                 if buffer is not None:
                     buffer.last = max(buffer.last, position)
                     if (buffer.phase, phase) == ("forward", "backward"):
@@ -159,15 +159,15 @@ class _Step:
                 if self._sizes.is_made_by(operation, tensor):
                     made = self._buffer(_KINDS[phase], tensor, phase, position, position)
                     made.layer = self._scopes.layer(operation)
-                    found[tensor.ref()] = made
-        self._mark_gradients(found)
-        return list(found.values())
+                    by_tensor[tensor.ref()] = made
+        self._mark_gradients(by_tensor)
+        return list(by_tensor.values())
 
-    def _mark_gradients(self, found: dict[Tensor, Buffer]) -> None:
+    def _mark_gradients(self, by_tensor: dict[Tensor, Buffer]) -> None:
         for weight, gradient in zip(self._update.weights, self._gradients, strict=True):
             sparse = isinstance(gradient, tf.IndexedSlices)
             for tensor in [gradient.values, gradient.indices] if sparse else [gradient]:
-                buffer = None if tensor is None else found.get(root(tensor).ref())
+                buffer = None if tensor is None else by_tensor.get(root(tensor).ref())
                 if buffer is not None and buffer.phase == "backward":
                     buffer.kind, buffer.layer = "weight_gradient", self._owners.get(id(weight))
 

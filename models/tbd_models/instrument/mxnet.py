@@ -44,11 +44,11 @@ def layer_names(model: Block) -> dict[Block, str]:
 
 def parameter_layers(model: Block) -> dict[str, str]:
     """Return the layer of each parameter, by its name; a shared one belongs to the first."""
-    found: dict[str, str] = {}
+    layers: dict[str, str] = {}
     for block, layer in layer_names(model).items():
         for parameter in block._reg_params.values():
-            found.setdefault(parameter.name, layer)
-    return found
+            layers.setdefault(parameter.name, layer)
+    return layers
 
 
 class LayerMarks:

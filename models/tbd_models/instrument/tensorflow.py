@@ -197,10 +197,10 @@ class _Unit:
         # Gradients of the sources and of weights; None where they are not requested.
         inputs = [*self._sources, *weights]
         if record.could_possibly_record():
-            found = self._differentiable(upstream, inputs)
+            gradients = self._differentiable(upstream, inputs)
         else:
-            found = self._run(self._outputs, inputs, upstream)
-        return found[: len(self._sources)], found[len(self._sources) :]
+            gradients = self._run(self._outputs, inputs, upstream)
+        return gradients[: len(self._sources)], gradients[len(self._sources) :]
 
     def _run(self, outputs: list[Any], inputs: list[Any], upstream: Any) -> list[Any]:
         # Nested layers see in _WANTED which weights this layer was asked for.
@@ -212,9 +212,9 @@ class _Unit:
         ]
         begun = self._marks.push(f"layer_backward:{self._name}", upstream)
         with _only(value for value in requested if isinstance(value, tf.Variable)):
-            found = self._tape.gradient(outputs, requested, wait_for(list(upstream), begun))
-        found = wait_for(found, self._marks.pop(values(found)))
-        by_input = dict(zip(map(id, requested), found, strict=True))
+            gradients = self._tape.gradient(outputs, requested, wait_for(list(upstream), begun))
+        gradients = wait_for(gradients, self._marks.pop(values(gradients)))
+        by_input = dict(zip(map(id, requested), gradients, strict=True))
         return [by_input.get(id(value)) for value in inputs]
 
     def _differentiable(self, upstream: list[Any], inputs: list[Any]) -> list[Any]:
@@ -228,12 +228,12 @@ class _Unit:
             tapes.push_tape(self._tape._tape)
             try:
                 self._tape.watch(upstream)
-                found = self._run(self._outputs, inputs, upstream)
+                gradients = self._run(self._outputs, inputs, upstream)
             finally:
                 tapes.pop_tape(self._tape._tape)
             # custom_gradient cannot return None: drop missing gradients and restore them below.
-            exists.extend(value is not None for value in found)
-            present = [tf.convert_to_tensor(value) for value in found if value is not None]
+            exists.extend(value is not None for value in gradients)
+            present = [tf.convert_to_tensor(value) for value in gradients if value is not None]
 
             def gradient(*above: Any, variables: Any = ()) -> Any:
                 # The weights are already sources; nested layers may have read them again.

@@ -26,9 +26,9 @@ class _Timed(torch.autograd.Function):
         # The gradient's memory is filled within the layer's time, as a real kernel would.
         end = time.perf_counter() + ctx.layer.bwd_s
         (weight,) = ctx.saved_tensors
-        of_weight = torch.zeros_like(weight)
+        weight_gradient = torch.zeros_like(weight)
         time.sleep(max(0.0, end - time.perf_counter()))
-        return gradient, of_weight, None
+        return gradient, weight_gradient, None
 
 
 class TimedModule(nn.Module):

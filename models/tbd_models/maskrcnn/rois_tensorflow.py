@@ -134,5 +134,5 @@ class OfClass(layers.Layer):
 
     def call(self, predictions: Any, label: Any) -> Any:
         # predictions: (N x R, ...), label: (N, R); returns (N, R, ...).
-        found = tf.gather(predictions, tf.reshape(label, [-1]), axis=self.axis, batch_dims=1)
-        return tf.reshape(found, [-1, label.shape[1], *found.shape[1:]])
+        selected = tf.gather(predictions, tf.reshape(label, [-1]), axis=self.axis, batch_dims=1)
+        return tf.reshape(selected, [-1, label.shape[1], *selected.shape[1:]])

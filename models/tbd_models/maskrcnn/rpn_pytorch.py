@@ -84,11 +84,11 @@ class RegionProposals(nn.Module):
     def forward(self, scores: list[Tensor], deltas: list[Tensor]) -> tuple[Tensor, Tensor]:
         # scores: (N, A) and deltas: (N, A, 4) per level.
         # Returns boxes (N, proposals, 4), best first, and which of them are valid.
-        found = [
+        per_level = [
             self._best(number, scores[number], deltas[number]) for number in range(self.levels)
         ]
-        score = torch.stack([score for score, _ in found], 1)
-        boxes = torch.stack([boxes for _, boxes in found], 1)
+        score = torch.stack([score for score, _ in per_level], 1)
+        boxes = torch.stack([boxes for _, boxes in per_level], 1)
         kept = box_math.keep_mask(boxes, score > -torch.inf, 0.7)
         score = torch.where(kept, score, -torch.inf).flatten(1)
         best = score.topk(min(self.after, score.shape[1]))

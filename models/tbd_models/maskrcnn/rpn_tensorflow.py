@@ -47,14 +47,14 @@ class Anchors:
 
     def levels(self, image: Any) -> list[Any]:
         """Return the anchors (A, 4) of P2 to P6: arrays if the size of images is known."""
-        found = []
+        anchors = []
         for grid, size in zip(self._grids, level_sizes(self._d, image), strict=True):
             rows, columns = size
             if tf.is_tensor(rows):
-                found.append(tf.reshape(tf.constant(grid)[:rows, :columns], [-1, 4]))
+                anchors.append(tf.reshape(tf.constant(grid)[:rows, :columns], [-1, 4]))
             else:
-                found.append(grid[:rows, :columns].reshape(-1, 4))
-        return found
+                anchors.append(grid[:rows, :columns].reshape(-1, 4))
+        return anchors
 
 
 class RPNTargets(layers.Layer):
@@ -99,14 +99,14 @@ class RegionProposals(layers.Layer):
         # image: (N, H, W, 3), read for its size; scores: (N, A) and deltas: (N, A, 4) per level.
         # Returns boxes (N, proposals, 4), best first, and which of them are valid.
         size = sides(image)
-        found = [
+        per_level = [
             self._best(*level, size)
             for level in zip(self.anchors.levels(image), scores, deltas, strict=True)
         ]
-        score = tf.stack([score for score, _ in found], 1)
-        boxes = tf.stack([boxes for _, boxes in found], 1)
+        score = tf.stack([score for score, _ in per_level], 1)
+        boxes = tf.stack([boxes for _, boxes in per_level], 1)
         kept = box_math.keep_mask(boxes, score > -np.inf, 0.7)
-        count = len(found) * self.before
+        count = len(per_level) * self.before
         score = tf.reshape(tf.where(kept, score, -np.inf), [-1, count])
         best = tf.math.top_k(score, min(self.after, count))
         boxes = box_math.take(tf.reshape(boxes, [-1, count, 4]), best.indices)

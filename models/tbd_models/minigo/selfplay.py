@@ -14,7 +14,7 @@ from tbd_models.synthetic import Batch, go_batch
 
 Array = NDArray[np.float32]
 # From positions (N, 17, board, board) to move probabilities (N, moves) and values (N).
-Judge = Callable[[Array], tuple[Array, Array]]
+Evaluator = Callable[[Array], tuple[Array, Array]]
 
 # From MLPerf's code: weight of the priors (PUCT), and Dirichlet noise that varies the games; its
 # concentration is 0.03 for the 361 points of a 19x19 board.
@@ -27,15 +27,15 @@ _WINDOW = 4096  # latest positions that training samples from
 def planes(position: Position) -> Array:
     """Return a position as network input (17, board, board); see ``synthetic.go_batch``."""
     size = position.size
-    found = np.zeros((PLANES, size * size), np.float32)
+    channels = np.zeros((PLANES, size * size), np.float32)
     past = position
     for back in range(HISTORY):
         board = np.array(past.board)
-        found[2 * back] = board == position.to_play
-        found[2 * back + 1] = board == -position.to_play
+        channels[2 * back] = board == position.to_play
+        channels[2 * back + 1] = board == -position.to_play
         past = past.before or past  # repeat the first board before the game's start
-    found[-1] = position.to_play == BLACK
-    return found.reshape(PLANES, size, size)
+    channels[-1] = position.to_play == BLACK
+    return channels.reshape(PLANES, size, size)
 
 
 class Node:
@@ -116,7 +116,7 @@ class Search:
 
     def leaves(self, count: int) -> list[Node]:
         """Return at most ``count`` nodes to evaluate, each with a virtual loss."""
-        found: list[Node] = []
+        leaves: list[Node] = []
         for _ in range(count):
             node = self.root
             while node.prior is not None and not self.is_over(node.position):
@@ -124,11 +124,11 @@ class Search:
             if self.is_over(node.position):
                 node.back_up(self.result(node.position))
                 continue
-            if node in found:
+            if node in leaves:
                 break  # even with virtual losses the search returns to the same leaf
             node.assume_lost()
-            found.append(node)
-        return found
+            leaves.append(node)
+        return leaves
 
     def absorb(self, node: Node, prior: Array, value: float) -> None:
         """Replace the virtual loss of a node by the network's evaluation."""
@@ -182,11 +182,11 @@ class Game:
 class Players:
     """Games played in parallel, one per position of a batch; each batch makes one move in all."""
 
-    def __init__(self, d: Dimensions, judge: Judge) -> None:
+    def __init__(self, d: Dimensions, evaluate: Evaluator) -> None:
         assert d.self_play is not None
         self._d = d
         self._play = d.self_play
-        self._judge = judge
+        self._evaluate = evaluate
         self._games: list[Game] = []
         self._window: deque[tuple[Position, Array, float]] = deque(maxlen=_WINDOW)
 
@@ -217,11 +217,11 @@ class Players:
 
     def _round(self) -> None:
         # Padded to a constant number of positions, so that the network's shapes do not change.
-        found = [(g.search, n) for g in self._games for n in g.search.leaves(self._play.leaves)]
+        leaves = [(g.search, n) for g in self._games for n in g.search.leaves(self._play.leaves)]
         shape = (len(self._games) * self._play.leaves, PLANES, self._d.board, self._d.board)
         positions = np.zeros(shape, np.float32)
-        for number, (_, node) in enumerate(found):
+        for number, (_, node) in enumerate(leaves):
             positions[number] = planes(node.position)
-        policy, value = self._judge(positions)
-        for (search, node), prior, expected in zip(found, policy, value, strict=False):
+        policy, value = self._evaluate(positions)
+        for (search, node), prior, expected in zip(leaves, policy, value, strict=False):
             search.absorb(node, prior, float(expected))

@@ -64,15 +64,15 @@ def players(d: Dimensions, model: keras.Model) -> Players:
 
     # A graph, as the search calls the network for each of its many positions.
     @tf.function
-    def judge(position: Any) -> Any:
+    def compiled(position: Any) -> Any:
         policy, value = model(tf.transpose(position, (0, 2, 3, 1)), training=False)
         return tf.nn.softmax(policy), value[:, 0]
 
-    def judged(positions: Array) -> tuple[Array, Array]:
-        policy, value = judge(tf.constant(positions))
+    def evaluate(positions: Array) -> tuple[Array, Array]:
+        policy, value = compiled(tf.constant(positions))
         return policy.numpy(), value.numpy()
 
-    return Players(d, judged)
+    return Players(d, evaluate)
 
 
 def workload(d: Dimensions) -> Workload:

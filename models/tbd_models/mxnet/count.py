@@ -22,9 +22,10 @@ def count(build: Any, dimensions: Any) -> Counted:
     symbol = work.model(*(mx.sym.var(name) for name in work.inputs))
     internals = symbol.get_internals()
     graph = json.loads(internals.tojson())
-    _, found, _ = internals.infer_shape(**shapes)
+    _, inferred, _ = internals.infer_shape(**shapes)
     sizes = {
-        (node, output): size for (node, output, _), size in zip(graph["heads"], found, strict=True)
+        (node, output): size
+        for (node, output, _), size in zip(graph["heads"], inferred, strict=True)
     }
     flop = parameters = 0
     trained = {p.name for p in work.model.collect_params().values() if p.grad_req != "null"}

@@ -52,7 +52,7 @@ class MXNetTrainer:
         # Each rank has its own samples, and the same weights.
         own = dataclasses.replace(settings, seed=settings.seed + rank)
         self._batches = _batches(self.workload, own, self.device)
-        self._example = self._of_equal_size(settings)
+        self._example = self._equal_size_batch(settings)
         model = self.workload.model
         # With known shapes, weights are drawn at once and in the same order in each execution.
         model.infer_shape(*(self._example[name] for name in self.workload.inputs))
@@ -74,7 +74,7 @@ class MXNetTrainer:
         self._steps = 0
         self._loss: Array | None = None
 
-    def _of_equal_size(self, settings: Settings) -> Batch:
+    def _equal_size_batch(self, settings: Settings) -> Batch:
         if settings.lengths is None:
             return self._batches(0)
         made = self.workload.batch(settings.batch_size, np.random.default_rng(settings.seed))
@@ -103,8 +103,8 @@ class MXNetTrainer:
     def layers(self) -> list[dict[str, Any]]:
         """Return the entries of layers.json, from the shapes of a forward pass."""
         shapes = {name: self._example[name].shape for name in self.workload.inputs}
-        found = measure(self.model, shapes, "fp16" if self._mixed else "fp32")
-        return [layer.entry(self._size if self._lengths is None else None) for layer in found]
+        measured = measure(self.model, shapes, "fp16" if self._mixed else "fp32")
+        return [layer.entry(self._size if self._lengths is None else None) for layer in measured]
 
     def record_memory(self, path: Path, iterations: int) -> None:
         """Write memory.jsonl, estimated from the shapes and gradients of an iteration."""
@@ -249,10 +249,10 @@ def _batches(workload: Workload, settings: Settings, device: mx.Context) -> Call
         following = decoded_batches(workload.decoded, settings)
         return lambda number: to_device(following(number), device)
     # Converted on the CPU once; each step copies its batch to the device.
-    found = batches(workload.batch, settings, partial(to_device, device=mx.cpu()), workload.sized)
+    on_cpu = batches(workload.batch, settings, partial(to_device, device=mx.cpu()), workload.sized)
 
     def moved(number: int) -> Batch:
-        return {name: array.as_in_context(device) for name, array in found(number).items()}
+        return {name: array.as_in_context(device) for name, array in on_cpu(number).items()}
 
     return moved
 

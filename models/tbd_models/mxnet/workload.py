@@ -69,8 +69,8 @@ def cross_entropy(
     if padded:
         real = label >= 0
         log = log * (real / real.mean()).expand_dims(-1)
-    found = -mx.nd.pick(log, label, axis=-1).mean()
-    return found if not smoothing else (1 - smoothing) * found - smoothing * log.mean()
+    entropy = -mx.nd.pick(log, label, axis=-1).mean()
+    return entropy if not smoothing else (1 - smoothing) * entropy - smoothing * log.mean()
 
 
 def to_device(arrays: synthetic.Batch, device: mx.Context) -> Batch:

@@ -35,8 +35,8 @@ def bilinear(maps: Maps, y: Tensor, x: Tensor) -> Tensor:
             weight = (1 - (y - top - below).abs()) * (1 - (x - left - right).abs())
             pixel = start + row * width + column
             # The gradient of index_select is added in place; that of [...] would be sorted first.
-            found = maps.rows.index_select(0, pixel.flatten()).view(*pixel.shape, -1)
-            term = found.to(dtype) * weight[..., None].to(dtype)
+            pixels = maps.rows.index_select(0, pixel.flatten()).view(*pixel.shape, -1)
+            term = pixels.to(dtype) * weight[..., None].to(dtype)
             result = term if result is None else result + term
     assert result is not None
     return result

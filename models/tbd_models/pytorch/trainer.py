@@ -119,11 +119,11 @@ class PyTorchTrainer:
         # Without communication, which a pass of the model without its replicas does not cause.
         if self._server is not None:
             self._server.is_paused = True
-        found = measure(self.model, lambda: self._forward_backward(self.model, batch, NoMarks()))
+        measured = measure(self.model, lambda: self._forward_backward(self.model, batch, NoMarks()))
         self.optimizer.zero_grad(set_to_none=True)
         if self._server is not None:
             self._server.is_paused = False
-        return [layer.entry(self._size if self._same_shapes else None) for layer in found]
+        return [layer.entry(self._size if self._same_shapes else None) for layer in measured]
 
     def mark_layers(self, marks: Marks) -> None:
         """Mark each layer from now on."""

@@ -104,11 +104,11 @@ class ResNet(nn.Module):
     def features(self, x: Tensor) -> list[Tensor]:
         """Return the outputs of all stages, finest first."""
         x = self.maxpool(self.relu(self.bn1(self.conv1(x))))
-        found = []
+        outputs = []
         for stage in self.stages:
             x = stage(x)
-            found.append(x)
-        return found
+            outputs.append(x)
+        return outputs
 
     def forward(self, x: Tensor) -> Tensor:
         return self.fc(self.avgpool(self.features(x)[-1]).flatten(1))

@@ -25,8 +25,8 @@ class Encoder(HybridBlock):
     def hybrid_forward(self, F: Any, words: Any) -> Any:
         # Returns the states after each word (N, S, width) and the last state of each layer.
         # Initial states (layers, N, width), made from zeros_like() so that no gradient flows.
-        one = F.expand_dims(F.zeros_like(F.slice_axis(words, axis=1, begin=0, end=1)), 0)
-        zero = F.tile(one, reps=(self._d.layers, 1, self._d.width))
+        column = F.expand_dims(F.zeros_like(F.slice_axis(words, axis=1, begin=0, end=1)), 0)
+        zero = F.tile(column, reps=(self._d.layers, 1, self._d.width))
         memory, states = self.lstm(self.embedding(words), [zero, zero])
         return memory, *states
 
@@ -80,7 +80,7 @@ class Decoder(HybridBlock):
         )
         states = [list(state) for state in zip(*parts, strict=True)]
         attended = F.zeros_like(states[0][0])
-        found = []
+        vectors = []
         # Input feeding (Luong et al. 2015): the first layer reads the previous attention vector,
         # so no layer can process all steps at once.
         embedded = self.embedding(words)
@@ -92,14 +92,14 @@ class Decoder(HybridBlock):
                 x, states[layer] = lstm(x, states[layer])
             context = self.attention(x, keys, memory, padding)
             attended = self.combine(F.concat(x, context, dim=1))
-            found.append(attended)
-        return F.stack(*found, axis=1)
+            vectors.append(attended)
+        return F.stack(*vectors, axis=1)
 
 
 def _steps(F: Any, x: Any, length: int) -> list[Any]:
     # (N, T, width) to T arrays (N, width).
-    found = F.split(x, num_outputs=length, axis=1, squeeze_axis=True)
-    return [found] if length == 1 else list(found)
+    steps = F.split(x, num_outputs=length, axis=1, squeeze_axis=True)
+    return [steps] if length == 1 else list(steps)
 
 
 class Seq2Seq(HybridBlock):

@@ -29,8 +29,8 @@ class Encoder(nn.Module):
         zero = embedded.new_zeros(self.lstm.num_layers, len(words), self.lstm.hidden_size)
         # Fused LSTMs always compute the gradient of the initial hidden state. Requesting it makes
         # unfused ones do the same work.
-        found: tuple[Tensor, State] = self.lstm(embedded, (zero.requires_grad_(), zero.detach()))
-        return found
+        output: tuple[Tensor, State] = self.lstm(embedded, (zero.requires_grad_(), zero.detach()))
+        return output
 
 
 class AdditiveAttention(nn.Module):
@@ -76,7 +76,7 @@ class Decoder(nn.Module):
         keys = self.keys(memory)
         states = list(zip(*(part.unbind() for part in state), strict=True))
         attended = torch.zeros_like(memory[:, 0])
-        found = []
+        vectors = []
         # Input feeding (Luong et al. 2015): the first layer reads the previous attention vector,
         # so no layer can process all steps at once.
         for word in self.embedding(words).unbind(1):
@@ -86,8 +86,8 @@ class Decoder(nn.Module):
                 x = states[layer][0]
             context = self.attention(x, keys, memory, padding)
             attended = self.combine(torch.cat([x, context], 1))
-            found.append(attended)
-        return torch.stack(found, 1)
+            vectors.append(attended)
+        return torch.stack(vectors, 1)
 
 
 class Seq2Seq(nn.Module):

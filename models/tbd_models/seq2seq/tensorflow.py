@@ -96,7 +96,7 @@ class Decoder(layers.Layer):
         keys = self.keys(memory)
         states = list(states)
         attended = tf.zeros_like(memory[:, 0])
-        found = []
+        vectors = []
         # Input feeding (Luong et al. 2015): the first layer reads the previous attention vector,
         # so no layer can process all steps at once.
         for word in tf.unstack(self.embedding(words), axis=1):
@@ -105,8 +105,8 @@ class Decoder(layers.Layer):
                 x, states[layer] = cell(x, states[layer])
             context = self.attention(x, keys, memory, padding)
             attended = self.combine(tf.concat([x, context], 1))
-            found.append(attended)
-        return tf.stack(found, 1)
+            vectors.append(attended)
+        return tf.stack(vectors, 1)
 
 
 class Seq2Seq(keras.Model):

@@ -35,8 +35,8 @@ def bilinear(maps: Maps, y: Any, x: Any) -> Any:
             row = tf.cast(tf.minimum(top + below, last_row), tf.int64)
             column = tf.cast(tf.minimum(left + right, last_column), tf.int64)
             weight = (1 - tf.abs(y - top - below)) * (1 - tf.abs(x - left - right))
-            found = tf.gather(maps.rows, start + row * width + column)
-            terms.append(tf.cast(found, dtype) * tf.cast(weight[..., None], dtype))
+            pixels = tf.gather(maps.rows, start + row * width + column)
+            terms.append(tf.cast(pixels, dtype) * tf.cast(weight[..., None], dtype))
     return tf.add_n(terms)
 
 

@@ -137,8 +137,10 @@ class TensorFlowTrainer:
             Update(loss_of(t), t.weights(), t.optimizer, t.times) for t in self.workload.turns
         ]
         settings, batch = self._settings, self._batches(0)
-        found = estimate(self.workload.model, updates, batch, settings.batch_size, settings.device)
-        found.write(path, iterations)
+        recording = estimate(
+            self.workload.model, updates, batch, settings.batch_size, settings.device
+        )
+        recording.write(path, iterations)
 
     def mark_layers(self, marks: Marks) -> None:
         """Mark phases and layers from now on; step() marks the data phase in any case."""
@@ -197,7 +199,9 @@ class TensorFlowTrainer:
         # Two programs, so that the boundary between them can be marked.
         silent = GraphMarks(NoMarks())
         compute = tf.function(lambda batch: self._gradients(turn, batch, silent), jit_compile=True)
-        apply = tf.function(lambda found: self._update(turn, found, silent), jit_compile=True)
+        apply = tf.function(
+            lambda gradients: self._update(turn, gradients, silent), jit_compile=True
+        )
 
         def run(batch: Tensors) -> Any:
             loss, gradients = compute(batch)

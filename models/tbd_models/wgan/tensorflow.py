@@ -91,7 +91,7 @@ class Pair(keras.Model):
         self.critic = critic(d)
         self.built = True
 
-    def judged(self, batch: Tensors) -> dict[str, Any]:
+    def critic_outputs(self, batch: Tensors) -> dict[str, Any]:
         """Return the critic's scores and its gradient between real and generated images."""
         real, made = batch["image"], self.generator(batch["noise"], training=True)
         between = real + batch["mix"] * (made - real)
@@ -102,10 +102,10 @@ class Pair(keras.Model):
         }
 
 
-def _critic_loss(judged: dict[str, Any], penalty: float) -> Any:
+def _critic_loss(critic_outputs: dict[str, Any], penalty: float) -> Any:
     # Gulrajani et al. 2017, equation 3: Wasserstein estimate and penalty on gradient norms not 1.
-    steepness = tf.sqrt(tf.reduce_sum(tf.square(judged["slope"]), [1, 2, 3]))
-    advantage = tf.reduce_mean(judged["made"]) - tf.reduce_mean(judged["real"])
+    steepness = tf.sqrt(tf.reduce_sum(tf.square(critic_outputs["slope"]), [1, 2, 3]))
+    advantage = tf.reduce_mean(critic_outputs["made"]) - tf.reduce_mean(critic_outputs["real"])
     return advantage + penalty * tf.reduce_mean(tf.square(steepness - 1))
 
 
@@ -130,8 +130,8 @@ def workload(d: Dimensions) -> Workload:
                 optimizer=adam(),
             ),
             Turn(
-                forward=pair.judged,
-                loss=lambda judged, _: _critic_loss(judged, d.penalty),
+                forward=pair.critic_outputs,
+                loss=lambda critic_outputs, _: _critic_loss(critic_outputs, d.penalty),
                 weights=lambda: pair.critic.trainable_weights,
                 optimizer=adam(),
                 times=d.critic_turns,

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from tbd_models import stability
 from tbd_models.instrument.marks import WINDOW
 from tbd_models.loop import Window, measure
-from tbd_models.stability import judge, theil_sen_slope
+from tbd_models.stability import check_stability, theil_sen_slope
 
 TIMES = st.lists(st.integers(1, 10_000).map(float), min_size=3, max_size=60)
 
@@ -56,14 +56,14 @@ def test_verdict_is_the_rule_by_brute_force(
 ) -> None:
     times = start + [base * (1 + n / 200) for n in noise]
     memory = list(itertools.accumulate(growth[: len(times)]))
-    verdict = judge(times, memory, wanted)
+    verdict = check_stability(times, memory, wanted)
     assert verdict.stable == _is_stable(times, memory, wanted)
     assert bool(verdict.reason) != verdict.stable
 
 
 @given(TIMES, st.integers(-20, 20))
 def test_the_unit_of_time_does_not_matter(times: list[float], power: int) -> None:
-    assert judge([t * 2.0**power for t in times]).stable == judge(times).stable
+    assert check_stability([t * 2.0**power for t in times]).stable == check_stability(times).stable
 
 
 @pytest.mark.slow
@@ -75,19 +75,19 @@ def test_the_unit_of_time_does_not_matter(times: list[float], power: int) -> Non
 )
 def test_a_trend_is_never_stable(start: float, step: float, count: int, falling: bool) -> None:
     times = [start + step * n for n in range(count)]
-    assert not judge(times[::-1] if falling else times).stable
+    assert not check_stability(times[::-1] if falling else times).stable
 
 
 @given(st.floats(0, 1e9), st.integers(10, 50))
 def test_what_never_changes_is_stable(value: float, count: int) -> None:
-    verdict = judge([value] * count)
+    verdict = check_stability([value] * count)
     assert (verdict.stable, verdict.iterations) == (True, 10)
 
 
 @pytest.mark.parametrize("grew_at", range(12))
 def test_memory_that_grows_inside_the_run_is_not_stable(grew_at: int) -> None:
     memory = [100 if number < grew_at else 200 for number in range(12)]
-    verdict = judge([1.0] * 12, memory)
+    verdict = check_stability([1.0] * 12, memory)
     # The last ten iterations have the numbers 2 to 11.
     assert verdict.stable == (grew_at < 2)
     if not verdict.stable:
@@ -95,9 +95,9 @@ def test_memory_that_grows_inside_the_run_is_not_stable(grew_at: int) -> None:
 
 
 def test_too_few_iterations_say_so_and_too_few_wanted_are_refused() -> None:
-    assert judge([1.0] * 9).reason == "fewer than 10 iterations"
+    assert check_stability([1.0] * 9).reason == "fewer than 10 iterations"
     with pytest.raises(ValueError, match="3 iterations"):
-        judge([1.0] * 9, wanted=stability.LEAST - 1)
+        check_stability([1.0] * 9, wanted=stability.LEAST - 1)
 
 
 class Clock:
@@ -134,7 +134,7 @@ class Log:
 
 
 class Trainer:
-    """Takes as long as it is told; the device lags behind the host."""
+    """Takes the given durations; the device lags behind the host."""
 
     def __init__(self, clock: Clock, durations: list[int], log: Log, fails_at: int = -1) -> None:
         self._clock, self._durations, self._log = clock, durations, log

@@ -134,9 +134,9 @@ def test_recurrent_layers_are_counted(kind: Any, gates: int, ways: int, meta: bo
         assert layer.backward_flop == 2 * forward
         return
     # Step by step nobody computes the gradients of the input and of the first states.
-    of_input = 2 * steps * batch * gates * width * inputs * ways
-    of_states = 2 * batch * gates * width * width * depth * ways
-    assert layer.backward_flop == 2 * forward - of_input - of_states
+    input_gradient = 2 * steps * batch * gates * width * inputs * ways
+    state_gradient = 2 * batch * gates * width * width * depth * ways
+    assert layer.backward_flop == 2 * forward - input_gradient - state_gradient
 
 
 class Attention(nn.Module):

@@ -130,7 +130,7 @@ def test_buffers_are_freed_in_each_iteration(files: Path) -> None:
     assert found.peak < sum(classes.values())
 
 
-def test_header_tells_what_is_assumed(files: Path) -> None:
+def test_header_states_assumptions(files: Path) -> None:
     header = step(files, "cnn", 8).header
     assert header["format"] == "tbd-trace memory"
     assert (header["version"], header["framework"], header["batch_size"]) == (1, "tensorflow", 8)

@@ -24,7 +24,7 @@ def drawn(p: Position) -> list[str]:
 
 
 def uniform(positions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Judge without an opinion."""
+    """Evaluate without an opinion."""
     moves = positions.shape[-1] ** 2 + 1
     return np.full((len(positions), moves), 1 / moves, np.float32), np.zeros(len(positions))
 
@@ -188,9 +188,9 @@ def test_the_search_does_not_pass_when_behind() -> None:
 
 
 def test_assumed_losses_are_taken_back() -> None:
-    """Sums of values stay within the visits, and no visit remains without a judgement."""
+    """Sums of values stay within the visits, and no visit remains without an evaluation."""
     root = searched(Position(5), 100)
-    assert root.total == pytest.approx(0)  # every judgement was 0, and no game ended
+    assert root.total == pytest.approx(0)  # every evaluation was 0, and no game ended
 
     def check(node: Node) -> None:
         for move, child in node.children.items():
@@ -233,11 +233,11 @@ def test_games_make_batches() -> None:
     d = Dimensions(board=4, self_play=SelfPlay(readouts=8, leaves=4, komi=0.5))
     sizes = []
 
-    def judge(positions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def evaluate(positions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         sizes.append(len(positions))
         return uniform(positions)
 
-    players = Players(d, judge)
+    players = Players(d, evaluate)
     rng = np.random.default_rng(0)
     like = go_batch(2, 4, np.random.default_rng(0))
     for _ in range(30):

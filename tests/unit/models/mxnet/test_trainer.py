@@ -1,4 +1,4 @@
-"""The models in MXNet: size, work, that they learn, and that marks tell all and change nothing.
+"""The models in MXNet: size, work, that they learn, and that marks are complete and change nothing.
 
 MXNet runs in an interpreter of its own, which ``TBD_TRACE_MXNET_PYTHON`` names.
 """

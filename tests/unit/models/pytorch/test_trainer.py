@@ -330,9 +330,9 @@ def test_batches_move_with_everything_in_them() -> None:
     assert moved["b"][1][0].is_meta
 
 
-def test_out_of_memory_is_told_from_other_errors() -> None:
+def test_out_of_memory_is_distinguished_from_other_errors() -> None:
     with pytest.raises(RuntimeError) as real:
-        torch.empty(2**50, dtype=torch.uint8)  # more than addresses can tell apart
+        torch.empty(2**50, dtype=torch.uint8)  # more than the address space
     said = [
         real.value,
         torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2 GiB"),

@@ -270,7 +270,7 @@ def test_the_schedule_counts_the_optimizers_steps_and_survives_saving() -> None:
     assert restored.param_groups[0]["lr"] == pytest.approx(0.4)
 
 
-def test_masked_words_can_be_told_and_special_tokens_are_not_masked() -> None:
+def test_masked_words_are_recognizable_and_special_tokens_are_not_masked() -> None:
     small = _definition("bert", "pretraining-128").small
     batch = _workload("bert", small).batch(64, np.random.default_rng(0))
     half = small.length // 2

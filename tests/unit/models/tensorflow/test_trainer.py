@@ -67,7 +67,7 @@ def test_loss_falls(name: str, variant: str | None) -> None:
 
 @every_cell
 def test_marks_change_nothing(name: str, variant: str | None) -> None:
-    """The second loss tells that gradients are the same; the first one is that of the weights."""
+    """The second loss shows that gradients are the same; the first one is that of the weights."""
     found = cell(name, variant)
     assert found["marked_losses"][:1] == pytest.approx(found["losses"][:1], rel=1e-3)
     if name in EAGER:

@@ -193,10 +193,10 @@ def test_marks_compute_no_gradients_that_nobody_asks_for() -> None:
 
 
 @pytest.mark.needs("tensorflow")
-def test_the_critic_learns_to_tell_made_images_from_real_ones() -> None:
+def test_the_critic_learns_to_distinguish_made_images_from_real_ones() -> None:
     """Without the penalty its loss is minus the estimate of their distance, which grows at first.
 
-    That the loss gets below zero tells that real images score higher, whatever the penalty.
+    That the loss gets below zero shows that real images score higher, whatever the penalty.
     """
     losses = cell("wgan", "losses")
     assert losses[0] > 0

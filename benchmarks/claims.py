@@ -29,7 +29,7 @@ _INGEST = "tbd-trace ingest"
 _LAYERS = "tbd-trace query layer_time, cold"
 _OWN_TIME = "tbd-trace query nvtx_gpu_time"
 WHY = "tbd-trace why, ingested"
-"""Subject that judges a trace, with nothing derived."""
+"""Subject that explains a trace, with nothing derived."""
 _NSYS_AI = "nsys-ai nvtx_layer_breakdown, cold"
 
 CLAIMS = (
@@ -71,8 +71,8 @@ class Ratio:
 def ratios(size: str, costs: Costs) -> list[Ratio]:
     """Return the claims about a size whose subjects were both measured."""
     kernels = SIZES[size].kernels if size in SIZES else 0
-    found = (_ratio(claim, costs, kernels) for claim in CLAIMS if size in claim.sizes)
-    return [ratio for ratio in found if ratio is not None]
+    computed = (_ratio(claim, costs, kernels) for claim in CLAIMS if size in claim.sizes)
+    return [ratio for ratio in computed if ratio is not None]
 
 
 def _ratio(claim: Claim, costs: Costs, kernels: int) -> Ratio | None:

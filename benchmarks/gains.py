@@ -30,7 +30,7 @@ _PAIRS = Path(__file__).resolve().with_name("gains.csv")
 _TRACES = os.environ.get("TBD_TRACE_CORPUS", "../shared/traces")
 _PAYS = 1.05  # gain of a change, below which no one would try it
 # Changes of whatif, by their name in the worlds.
-_OF_WORLDS = {
+_WORLD_CHANGES = {
     "amp": "amp", "workers": "input", "prefetch": "overlap_copies", "graphs": "graph",
     "nosync": "no_sync", "noalloc": "no_alloc", "fused_opt": "fused_optimizer",
     "balance": "straggler", "bf16comm": "compress", "compile": "compile", "nogc": "host_stalls",
@@ -89,26 +89,26 @@ def main() -> None:
     )
     parser.add_argument("--worlds", type=Path, nargs="*", default=[], help="simulated traces")
     options = parser.parse_args()
-    found = list(_pairs(options.traces))
+    comparisons = list(_pairs(options.traces))
     print(
         "| program | change | before | predicted (8 of 10) | measured | published | error | inside "
         "| remark |\n|---|---|---:|---:|---:|---:|---:|---|---|"
     )
-    for one in found:
-        print(f"| {' | '.join(_cells(one))} |")
+    for row in comparisons:
+        print(f"| {' | '.join(_cells(row))} |")
     print()
     print(
         "| of | predictions | inside | median width | median error of likely |\n"
         "|---|---:|---:|---:|---:|"
     )
-    print(_summary("pairs, by the profile after the change", found))
-    by_times = [_as_published(one) for one in found]
+    print(_summary("pairs, by the profile after the change", comparisons))
+    by_times = [_as_published(row) for row in comparisons]
     print(_summary("pairs, by published times where there are any", by_times))
     for directory in options.worlds:
-        of_world = list(_worlds(directory))
-        for change in sorted({one.change for one in of_world}):
-            print(_summary(change, [one for one in of_world if one.change == change]))
-        print(_summary(f"worlds {directory.name}", of_world))
+        simulated = list(_worlds(directory))
+        for change in sorted({row.change for row in simulated}):
+            print(_summary(change, [row for row in simulated if row.change == change]))
+        print(_summary(f"worlds {directory.name}", simulated))
 
 
 def _pairs(directories: Sequence[Path]) -> Iterator[Compared]:
@@ -121,16 +121,16 @@ def _pairs(directories: Sequence[Path]) -> Iterator[Compared]:
             continue
         program = f"{pair.program}: {pair.done}"
         try:
-            found = tbd_trace.open(before).whatif(*pair.changes.split(";"))
+            prediction = tbd_trace.open(before).whatif(*pair.changes.split(";"))
         except CannotAnswerError as error:
             print(f"no answer about {program}: {error}")
             continue
         published = None
         if pair.after_ms:
-            published = found.now_step_ns * float(pair.after_ms) / float(pair.before_ms)
+            published = prediction.now_step_ns * float(pair.after_ms) / float(pair.before_ms)
         true = tbd_trace.open(after).why().slowest.step_ns if after is not None else published
         assert true is not None
-        compared = _compared(program, pair.changes, found, true, pair.remark)
+        compared = _compared(program, pair.changes, prediction, true, pair.remark)
         yield replace(compared, published=published)
 
 
@@ -139,58 +139,60 @@ def _worlds(directory: Path) -> Iterator[Compared]:
     for name, world in truth.items():
         traces = tbd_trace.open(directory / world["path"])
         for simulated, gain in world["gains"].items():
-            if simulated not in _OF_WORLDS or gain < _PAYS:
+            if simulated not in _WORLD_CHANGES or gain < _PAYS:
                 continue
-            change = _OF_WORLDS[simulated]
+            change = _WORLD_CHANGES[simulated]
             with suppress(CannotAnswerError):
-                found = traces.whatif(change)
-                yield _compared(name, change, found, found.now_step_ns / gain)
+                prediction = traces.whatif(change)
+                yield _compared(name, change, prediction, prediction.now_step_ns / gain)
 
 
-def _compared(program: str, changes: str, found: WhatIf, true: float, remark: str = "") -> Compared:
-    assert found.likely_step_ns is not None
+def _compared(
+    program: str, changes: str, prediction: WhatIf, true: float, remark: str = ""
+) -> Compared:
+    assert prediction.likely_step_ns is not None
     return Compared(
         program,
         changes,
-        found.now_step_ns,
-        found.best_step_ns,
-        found.likely_step_ns,
-        found.worst_step_ns,
+        prediction.now_step_ns,
+        prediction.best_step_ns,
+        prediction.likely_step_ns,
+        prediction.worst_step_ns,
         true,
         remark,
     )
 
 
-def _as_published(one: Compared) -> Compared:
-    return one if one.published is None else replace(one, true=one.published)
+def _as_published(row: Compared) -> Compared:
+    return row if row.published is None else replace(row, true=row.published)
 
 
 def _file(name: str, directories: Sequence[Path]) -> Path | None:
     return next((path for folder in directories for path in folder.rglob(name)), None)
 
 
-def _cells(one: Compared) -> list[str]:
+def _cells(row: Compared) -> list[str]:
     return [
-        one.program,
-        f"`{one.change.replace(';', '`, `')}`",
-        ms(one.now),
-        f"{ms(one.likely)} ({ms(one.best)} … {ms(one.worst)})",
-        ms(one.true),
-        ms(one.published) if one.published is not None else "",
-        f"{100 * one.error:+.0f} %",
-        "yes" if one.is_inside else "no",
-        one.remark,
+        row.program,
+        f"`{row.change.replace(';', '`, `')}`",
+        ms(row.now),
+        f"{ms(row.likely)} ({ms(row.best)} … {ms(row.worst)})",
+        ms(row.true),
+        ms(row.published) if row.published is not None else "",
+        f"{100 * row.error:+.0f} %",
+        "yes" if row.is_inside else "no",
+        row.remark,
     ]
 
 
-def _summary(name: str, found: Sequence[Compared]) -> str:
-    if not found:
+def _summary(name: str, rows: Sequence[Compared]) -> str:
+    if not rows:
         return f"| {name} | 0 | | | |"
-    inside = sum(one.is_inside for one in found)
-    width = median((one.worst - one.best) / one.now for one in found)
-    error = median(abs(one.error) for one in found)
+    inside = sum(row.is_inside for row in rows)
+    width = median((row.worst - row.best) / row.now for row in rows)
+    error = median(abs(row.error) for row in rows)
     return (
-        f"| {name} | {len(found)} | {inside} ({100 * inside / len(found):.0f} %) "
+        f"| {name} | {len(rows)} | {inside} ({100 * inside / len(rows):.0f} %) "
         f"| {100 * width:.0f} % of the step | {100 * error:.0f} % |"
     )
 

@@ -42,9 +42,9 @@ def _write(export: Export, rows: Rows) -> None:
         Runtime: rows.calls,
         Nvtx: rows.ranges,
     }
-    for kind, found in tables.items():
-        found.sort(key=itemgetter(0))
-        export.extend(kind, found)
+    for kind, table_rows in tables.items():
+        table_rows.sort(key=itemgetter(0))
+        export.extend(kind, table_rows)
 
 
 def main() -> None:

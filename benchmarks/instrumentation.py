@@ -68,9 +68,9 @@ def _row(workload: Workload, rounds: int) -> str:
 
 def _measure(workload: Workload, profile: bool, marks: bool) -> tuple[float, int]:
     # Returns the median iteration in milliseconds and the number of ranges that nsys recorded.
-    with tempfile.TemporaryDirectory() as directory, importable() as found:
+    with tempfile.TemporaryDirectory() as directory, importable() as variables:
         folder = Path(directory)
-        environment = dict(found)
+        environment = dict(variables)
         argv = command(workload, report=folder / "report.json", nvtx=marks)
         if profile:
             options = nsys.NsysOptions(gpu=workload.device == "cuda", whole_run=True)

@@ -160,7 +160,7 @@ def write_snapshot(path: Path, events: int = EVENTS, seed: int = 0) -> Truth:
         _iteration(history, weights)
     kept = history.bytes_after[-events:]
     snapshot = {
-        "segments": [_segment(found, history.live) for found in history.allocator.segments],
+        "segments": [_segment(segment, history.live) for segment in history.allocator.segments],
         "device_traces": [history.events[-events:]],
         "allocator_settings": {"PYTORCH_CUDA_ALLOC_CONF": "", "expandable_segments": False},
         "external_annotations": [],

@@ -59,7 +59,7 @@ def _database(count: int) -> str:
 
 
 def _ingest(export: Path, count: int) -> Cost:
-    spent: list[Cost] = []
+    costs: list[Cost] = []
     for first in range(0, count, _AT_ONCE):
         files = []
         for rank in range(first, min(first + _AT_ONCE, count)):
@@ -68,13 +68,13 @@ def _ingest(export: Path, count: int) -> Cost:
                 connection.execute(
                     "UPDATE TARGET_INFO_SESSION_START_TIME SET utcEpochNs = utcEpochNs + ?", (rank,)
                 )
-        spent.append(_run("ingest", "--job", "made", "--db", _database(count), *map(str, files)))
+        costs.append(_run("ingest", "--job", "made", "--db", _database(count), *map(str, files)))
         for file in files:
             Path(file).unlink()
     return replace(
-        spent[0],
-        seconds=sum(cost.seconds for cost in spent),
-        peak_bytes=max(cost.peak_bytes for cost in spent),
+        costs[0],
+        seconds=sum(cost.seconds for cost in costs),
+        peak_bytes=max(cost.peak_bytes for cost in costs),
     )
 
 
@@ -91,13 +91,13 @@ def _table(ranks: Sequence[int], costs: dict[str, list[Cost]]) -> str:
         head += [f"{count} ranks, s", "s per rank", "peak, MB"]
     head += ["time ratio", "memory ratio"]
     lines = [head, ["---"] * len(head)]
-    for name, found in costs.items():
+    for name, row_costs in costs.items():
         line = [name]
-        for count, cost in zip(ranks, found, strict=True):
+        for count, cost in zip(ranks, row_costs, strict=True):
             line += [
                 f"{cost.seconds:.1f}", f"{cost.seconds / count:.3f}", f"{cost.peak_bytes / 1e6:.0f}"
             ]  # fmt: skip
-        first, last = found[0], found[-1]
+        first, last = row_costs[0], row_costs[-1]
         line += [
             f"{last.seconds / first.seconds:.2f}", f"{last.peak_bytes / first.peak_bytes:.2f}"
         ]  # fmt: skip

@@ -56,8 +56,8 @@ def make_job(trace: Path, directory: Path, ranks: int) -> None:
     text = gzip.decompress(content) if content.startswith(b"\x1f\x8b") else content
     directory.mkdir(parents=True)
     for rank in range(ranks):
-        own, found = _RANK.subn(rb"\g<1>%d\g<2>%d" % (rank, ranks), text, count=1)
-        if not found:
+        own, replacements = _RANK.subn(rb"\g<1>%d\g<2>%d" % (rank, ranks), text, count=1)
+        if not replacements:
             raise SystemExit(f"{trace}: no `distributedInfo` with rank and world_size")
         packed = gzip.compress(own, 6, mtime=0)
         (directory / f"rank{rank}.json.gz").write_bytes(packed)

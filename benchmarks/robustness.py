@@ -209,10 +209,10 @@ def search_markers(folder: Path) -> Result:
     with zipfile.ZipFile(made[0]) as archive:
         archive.extractall(folder / "unpacked")
     shared = b"".join([*map(_content, made[1:]), *map(_content, folder.glob("unpacked/**/*.*"))])
-    found = Counter(
+    counts = Counter(
         {"planted": len(words), "found": sum(word.encode() in shared for word in words)}
     )
-    return found, ["found"]
+    return counts, ["found"]
 
 
 def _content(path: Path) -> bytes:

@@ -121,7 +121,7 @@ class Subjects:
         return Subject(name, (*command, *options), prepare=self._empty, lacks=_lacks(python))
 
     def _nsys(self, command: str, option: str, names: str) -> Subject:
-        found = nsys_install.find()
+        installation = nsys_install.find()
         return Subject(
             f"nsys {command} {names.replace(',', ', ')}",
             (
@@ -136,8 +136,8 @@ class Subjects:
                 "-",
                 self._file,
             ),
-            {} if found is None else found.environment(),
-            lacks="" if found is not None else "nsys is not installed",
+            {} if installation is None else installation.environment(),
+            lacks="" if installation is not None else "nsys is not installed",
         )
 
     def _nsys_ai(self, *command: str) -> Subject:

@@ -104,10 +104,10 @@ def repeat(recorded: Path, path: Path, megabytes: int) -> None:
                     if isinstance(arguments[key], int):
                         arguments[key] += ids
                 # Decimals keep their digits as marked texts, whose quotes are taken away.
-                one = json.dumps(event, indent=2, default=lambda number: f"\1{number}\1")
-                one = one.replace('"\\u0001', "").replace('\\u0001"', "")
-                file.write((",\n" if written else "") + one)
-                written += len(one) + 2
+                event_text = json.dumps(event, indent=2, default=lambda number: f"\1{number}\1")
+                event_text = event_text.replace('"\\u0001', "").replace('\\u0001"', "")
+                file.write((",\n" if written else "") + event_text)
+                written += len(event_text) + 2
         file.write("\n]}\n")
 
 

@@ -42,7 +42,7 @@ def trace(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     return made(tmp_path_factory.mktemp("made") / "toy.sqlite", request.param)
 
 
-def one(path: Path, statement: str) -> tuple[int, ...]:
+def only_row(path: Path, statement: str) -> tuple[int, ...]:
     """Return the one row of a query of the export itself."""
     with closing(sqlite3.connect(path)) as connection:
         (row,) = connection.execute(statement).fetchall()
@@ -61,7 +61,7 @@ def test_what_is_made_is_read_in_full(trace: Path, tmp_path: Path) -> None:
     }
     for table, (rows, original) in counted.items():
         ours = opened.sql(f"SELECT count(*), sum(end_ns - start_ns)::BIGINT FROM {table}").row(0)
-        assert ours == one(trace, f'SELECT count(*), sum("end" - start) FROM {original}')
+        assert ours == only_row(trace, f'SELECT count(*), sum("end" - start) FROM {original}')
         assert ours[0] == rows
 
     # Every launch is inside ranges, however deep, of the thread that made it.
@@ -79,14 +79,14 @@ def test_kernels_of_a_stream_follow_each_other(trace: Path) -> None:
         JOIN CUPTI_ACTIVITY_KIND_RUNTIME AS r
           ON r.correlationId = k.correlationId AND r.globalTid >> 24 = k.globalPid >> 24
         WHERE k.start < r.start"""
-    assert one(trace, overlaps) == one(trace, early_kernels) == (0,)
+    assert only_row(trace, overlaps) == only_row(trace, early_kernels) == (0,)
 
 
 def test_push_pop_ranges_of_a_thread_nest(trace: Path) -> None:
     crossing = """SELECT count(*) FROM NVTX_EVENTS AS a JOIN NVTX_EVENTS AS b
         ON a.globalTid = b.globalTid AND a.eventType = 59 AND b.eventType = 59
         AND a.start < b.start AND b.start < a."end" AND a."end" < b."end" """
-    assert one(trace, crossing) == (0,)
+    assert only_row(trace, crossing) == (0,)
 
 
 def test_the_seed_decides_the_bytes(tmp_path: Path) -> None:
@@ -116,8 +116,8 @@ def test_nsys_stats_reads_what_is_made(tmp_path: Path) -> None:
             sum(row["Total Time (ns)"] for row in rows),
         )
     statement = 'SELECT count(*), sum("end" - start) FROM {}'
-    assert totals["gpukernsum"] == one(trace, statement.format("CUPTI_ACTIVITY_KIND_KERNEL"))
-    assert totals["nvtxsum"] == one(trace, statement.format("NVTX_EVENTS"))
+    assert totals["gpukernsum"] == only_row(trace, statement.format("CUPTI_ACTIVITY_KIND_KERNEL"))
+    assert totals["nvtxsum"] == only_row(trace, statement.format("NVTX_EVENTS"))
 
 
 def python(code: str, log: Path, limit_s: float = 60) -> Cost:
@@ -125,7 +125,7 @@ def python(code: str, log: Path, limit_s: float = 60) -> Cost:
 
 
 def test_memory_and_time_of_children_count(tmp_path: Path) -> None:
-    child = "held = b'x' * 200_000_000; import time; time.sleep(0.3)"
+    child = "memory = b'x' * 200_000_000; import time; time.sleep(0.3)"
     code = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {child!r}])"
     cost = python(code, tmp_path / "log")
     assert cost.usable

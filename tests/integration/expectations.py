@@ -1,8 +1,8 @@
-"""What is known about files of the corpus, and what an independent look tells about the others.
+"""What is known about files of the corpus, and what an independent look shows about the others.
 
 ``corpus_expectations.csv`` holds facts about files, not verdicts: whether the file can be read,
 whether the program trains, how many steps its author marked, and what ingesting it says. A file
-that the table does not list is held to general rules instead.
+that the table does not list has to follow general rules instead.
 """
 
 from __future__ import annotations

@@ -74,7 +74,7 @@ def run_powerless(*arguments: object) -> Outcome:
 
 
 def invoke(*arguments: object, stdin: str | None = None) -> Outcome:
-    """Run the program in this process, where one of its own would tell nothing more."""
+    """Run the program in this process, where a process of its own would test nothing more."""
     result = CliRunner().invoke(app, [str(argument) for argument in arguments], input=stdin)
     if result.exception is not None and not isinstance(result.exception, SystemExit):
         raise result.exception

@@ -1,4 +1,4 @@
-"""The rules on real traces: each gives one verdict, and judges as training only what trains."""
+"""The rules on real traces: each gives one verdict, and evaluates as training only what trains."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.slow
 
 PATTERNS = ("nsys/*", "nvprof/*", "nvprof_csv/*", "ncu/*", "odd/*.sqlite")
 NERSC = "nsys/NERSC_sc22-dl-tutorial__sample_nsys_profiles__{}.qdrep.exp2022.4.sqlite"
-# How OBS04 judges the GPU's idle time in runs of NERSC.
+# How OBS04 rates the GPU's idle time in runs of NERSC.
 RUNS = {
     "baseline": ("finding", "severe"),  # a native loader that keeps the GPU waiting
     "dali_amp_apex_jit": ("finding", "warning"),
@@ -63,7 +63,7 @@ def test_each_rule_has_one_verdict_on_each_trace(
             alone = rows["trace_id"].drop_nulls().to_list()
             assert None in rows["trace_id"]
             assert len(alone) == len(set(alone))
-            # Collectives of an unknown rank are judged by trace, where a rule asks for no ranks.
+            # Collectives of an unknown rank are evaluated by trace, where a rule asks for no ranks.
             assert set(alone) <= (set(names) if rule.rule == "NET03" else set())
         else:  # nothing in the corpus is a capture
             assert rows["trace_id"].to_list() == [None]
@@ -75,20 +75,20 @@ def test_each_rule_has_one_verdict_on_each_trace(
         assert row["value"] is not None
 
 
-def test_only_training_is_judged_as_training(found: tuple[pl.DataFrame, dict[str, str]]) -> None:
+def test_only_training_is_evaluated_as_training(found: tuple[pl.DataFrame, dict[str, str]]) -> None:
     frame, names = found
-    judged = frame.filter(
+    evaluated = frame.filter(
         pl.col("rule").is_in(ABOUT_TRAINING), pl.col("verdict") != "not evaluable"
     )
-    judged_names = {names[trace_id] for trace_id in judged["trace_id"]}
+    evaluated_names = {names[trace_id] for trace_id in evaluated["trace_id"]}
     known = expectations()
     for name in names.values():
         if name not in known:
-            assert name not in judged_names or shows_training(corpus_file(name)), name
+            assert name not in evaluated_names or shows_training(corpus_file(name)), name
         elif known[name].trains and known[name].steps:
-            assert name in judged_names, f"training steps are marked: {name}"
+            assert name in evaluated_names, f"training steps are marked: {name}"
         else:
-            assert name not in judged_names, f"{name}: {known[name].reason}"
+            assert name not in evaluated_names, f"{name}: {known[name].reason}"
 
 
 def test_what_does_not_train_gets_notes_alone(found: tuple[pl.DataFrame, dict[str, str]]) -> None:

@@ -124,7 +124,7 @@ ENDLESS = "SELECT count(*) FROM range(1000000000000) WHERE hash(range) % 7 = 0"
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=nightly)])
-def test_a_query_stops_when_told(db: Path, number: signal.Signals) -> None:
+def test_a_query_stops_on_a_signal(db: Path, number: signal.Signals) -> None:
     """DuckDB's threads work for as long as the statement takes, and do not look for signals."""
     process = start("sql", ENDLESS, "--db", db)
     wait_for(lambda: _cpu_seconds(process.pid) > 2)
@@ -286,7 +286,7 @@ def test_many_ingest_at_once_while_others_ask() -> None:
 
 
 def test_a_trace_that_is_removed_while_it_is_read(db: Path) -> None:
-    """A reader sees all of a trace or is told that it went."""
+    """A reader sees all of a trace or gets the error that it went."""
     profile = own_profile(6)
     code = (
         "from pathlib import Path\n"

@@ -93,10 +93,10 @@ def test_every_file_is_read_by_its_reader_only(
     assert source.format == ("nvprof-csv" if path.parent.name == "nvprof_csv" else "ncu-csv")
     trace = Trace(source, path, connection)
     kind = trace.description.kind
-    held = {"timeline": "kernel_", "metrics": "kernel_metric_", "summary": "kernel_metric_"}[kind]
+    table = {"timeline": "kernel_", "metrics": "kernel_metric_", "summary": "kernel_metric_"}[kind]
     expected = {"api_trace": "api_call_", "net.summary": "kernel_aggregate_"}
-    held = next((table for part, table in expected.items() if part in path.name), held)
-    assert trace.rows("count(*)", held)[0][0] > 0
+    table = next((name for part, name in expected.items() if part in path.name), table)
+    assert trace.rows("count(*)", table)[0][0] > 0
     assert "skipped" not in "; ".join(trace.description.notes)
     assert "cut off" not in "; ".join(trace.description.notes)
 

@@ -21,7 +21,7 @@ _IN_JSON = re.compile(rb'"cat": ?"kernel", ?"name": ?("(?:[^"\\]|\\.)*")')
 _FEWEST = 2_000  # names of all traces; the corpus has more
 
 
-def _of_sqlite(path: Path) -> Iterator[str]:
+def _sqlite_names(path: Path) -> Iterator[str]:
     with closing(sqlite3.connect(f"file:{path}?mode=ro&immutable=1", uri=True)) as connection:
         tables = {name for (name,) in connection.execute("SELECT name FROM sqlite_master")}
         if {"CUPTI_ACTIVITY_KIND_KERNEL", "StringIds"} <= tables:
@@ -34,19 +34,23 @@ def _of_sqlite(path: Path) -> Iterator[str]:
             )
 
 
-def _of_json(path: Path) -> Iterator[str]:
+def _json_names(path: Path) -> Iterator[str]:
     content = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
     yield from (json.loads(name) for name in set(_IN_JSON.findall(content)))
 
 
-def _of_csv(path: Path) -> Iterator[str]:
+def _csv_names(path: Path) -> Iterator[str]:
     lines = path.read_text(errors="replace").splitlines()
     start = next((n for n, line in enumerate(lines) if "Kernel Name" in line), len(lines))
     yield from (row["Kernel Name"] or "" for row in csv.DictReader(lines[start:]))
 
 
 def _names() -> Iterator[set[str]]:
-    for pattern, read in (("nsys/*", _of_sqlite), ("ncu/*.csv", _of_csv), ("kineto/*", _of_json)):
+    for pattern, read in (
+        ("nsys/*", _sqlite_names),
+        ("ncu/*.csv", _csv_names),
+        ("kineto/*", _json_names),
+    ):
         for path in matching(pattern):
             yield set(read(path))
 

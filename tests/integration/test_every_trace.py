@@ -47,7 +47,7 @@ UNBOUNDED = {
     "replay_error_pct",
 }  # percentages that may be negative or beyond 100
 
-Count = tuple[int, int | None]  # kernel executions, and their total duration if the file tells
+Count = tuple[int, int | None]  # kernel executions, and their total duration if the file has it
 Answers = dict[str, pl.DataFrame]
 
 

@@ -125,7 +125,7 @@ def answers(request: pytest.FixtureRequest) -> Answers:
     return found
 
 
-def of_process(rows: list[Row], pid: int | None) -> list[Row]:
+def process_rows(rows: list[Row], pid: int | None) -> list[Row]:
     return [row for row in rows if row["pid"] == pid]
 
 
@@ -135,7 +135,7 @@ def test_the_counted_periods_reach_from_the_first_start_to_the_last(
     answers: Answers, path: Path
 ) -> None:
     for summary in answers.periods(path):
-        timing = of_process(answers(path, "iteration_timing"), summary["pid"])
+        timing = process_rows(answers(path, "iteration_timing"), summary["pid"])
         starts = [row["start_ns"] for row in timing]
         counted = [i for i, row in enumerate(timing) if row["in_window"]]
         if not counted:
@@ -150,7 +150,7 @@ def test_the_counted_periods_reach_from_the_first_start_to_the_last(
             starts.append(starts[-1] + last["period_ns"])
         elapsed = starts[counted[-1] + 1] - starts[counted[0]]
         assert abs(summary["n"] * summary["mean_ns"] - elapsed) < MILLISECOND
-        (rate,) = of_process(answers(path, "throughput"), summary["pid"])
+        (rate,) = process_rows(answers(path, "throughput"), summary["pid"])
         assert rate["iterations_per_s"] == pytest.approx(len(counted) / elapsed * 1e9, rel=1e-6)
 
 
@@ -159,7 +159,7 @@ def test_the_counted_periods_reach_from_the_first_start_to_the_last(
 def test_no_iteration_after_the_warm_up_is_left_out(answers: Answers, path: Path) -> None:
     """Warm-up is a prefix of at most half, and a faster rate has its stall share beside it."""
     for summary in answers.periods(path):
-        timing = of_process(answers(path, "iteration_timing"), summary["pid"])
+        timing = process_rows(answers(path, "iteration_timing"), summary["pid"])
         counted = [i for i, row in enumerate(timing) if row["in_window"]]
         warm_up = ("first use of a kernel", "allocator growth", "slow start")
         for i, row in enumerate(timing):
@@ -169,7 +169,7 @@ def test_no_iteration_after_the_warm_up_is_left_out(answers: Answers, path: Path
         assert 2 * len(counted) >= len(whole)
         known = [row["period_ns"] for row in whole if row["period_ns"] is not None]
         if known and summary["mean_ns"] < statistics.mean(known) / 1.1:
-            (rate,) = of_process(answers(path, "throughput"), summary["pid"])
+            (rate,) = process_rows(answers(path, "throughput"), summary["pid"])
             assert rate["stall_share_pct"] is not None
             assert counted[0] > 0  # by warm-up alone: every stall counts
 
@@ -195,12 +195,12 @@ def test_all_answers_are_about_the_same_iterations(answers: Answers, path: Path)
     said = {row["pid"]: (row["n"] or 1, row["measured_over"]) for row in answers.periods(path)}
     for query in ("compute_util", "step_breakdown", "idle_causes"):
         for row in answers(path, query):
-            told = row["iterations"], row["measured_over"]
+            counted = row["iterations"], row["measured_over"]
             if row["iterations"] is None:
-                assert told == (None, "whole trace")
+                assert counted == (None, "whole trace")
             else:  # a device may be used in some of the iterations alone
-                assert told[0] <= said[row["pid"]][0]
-                assert told[1] == said[row["pid"]][1]
+                assert counted[0] <= said[row["pid"]][0]
+                assert counted[1] == said[row["pid"]][1]
     for row in answers(path, "throughput"):
         assert ((row["iterations"] or 1), row["measured_over"]) == said[row["pid"]]
 
@@ -208,7 +208,7 @@ def test_all_answers_are_about_the_same_iterations(answers: Answers, path: Path)
 @pytest.mark.parametrize("path", FILES)
 def test_two_groups_of_times_are_called_that(answers: Answers, path: Path) -> None:
     for summary in answers.periods(path):
-        timing = of_process(answers(path, "iteration_timing"), summary["pid"])
+        timing = process_rows(answers(path, "iteration_timing"), summary["pid"])
         times = sorted(row["period_ns"] for row in timing if row["in_window"])
         if len(times) < 8 or "bimodal" not in summary["stability"]:
             continue
@@ -219,7 +219,7 @@ def test_two_groups_of_times_are_called_that(answers: Answers, path: Path) -> No
 
 @slow
 @nightly
-def test_every_trace_of_many_kernels_is_told_about_its_time(
+def test_every_trace_of_many_kernels_has_a_verdict_about_its_time(
     traces: Traces, answers: Answers
 ) -> None:
     many = [
@@ -231,10 +231,10 @@ def test_every_trace_of_many_kernels_is_told_about_its_time(
     for trace_id in many:
         mine = about_time.filter(pl.col("trace_id") == trace_id)
         (busy,) = mine.filter(pl.col("rule") == "OBS04").rows(named=True)
-        told = mine.filter(pl.col("verdict") != "not evaluable")
+        verdicts = mine.filter(pl.col("verdict") != "not evaluable")
         # replayed for counters, or graphs traced as a whole: how busy the GPU was is not known
         excused = busy["reason"].startswith("graphs were") or "timeline" in busy["reason"]
-        assert not told.is_empty() or excused, busy
+        assert not verdicts.is_empty() or excused, busy
 
 
 # -- the table of the page -------------------------------------------------------------------------
@@ -245,8 +245,8 @@ def figures(answers: Answers, path: Path) -> list[list[str]]:
     busy = answers(path, "compute_util")
     made = []
     for summary in answers.periods(path):
-        timing = of_process(answers(path, "iteration_timing"), summary["pid"])
-        shares = [row["gpu_busy_pct"] for row in of_process(busy, summary["pid"])]
+        timing = process_rows(answers(path, "iteration_timing"), summary["pid"])
+        shares = [row["gpu_busy_pct"] for row in process_rows(busy, summary["pid"])]
         mean = summary["mean_ns"]
         made.append(
             [
@@ -266,7 +266,7 @@ def figures(answers: Answers, path: Path) -> list[list[str]]:
 
 @pytest.mark.parametrize("path", FILES)
 def test_the_page_shows_the_numbers(answers: Answers, path: Path) -> None:
-    """Of the traces that it lists: a new one is judged by the tests above."""
+    """Of the traces that it lists: a new one is checked by the tests above."""
     if path.name in committed():
         assert committed()[path.name] == figures(answers, path)
 

@@ -26,7 +26,7 @@ RULES = ("OBS11", "MEM01", "MEM02", "MEM03", "MEM04", "MEM05")
 MAPS, UNTRACKED = "feature_maps_and_their_gradients", "cuda_context_untracked"
 P, F, N = "pass", "finding", "not evaluable"
 # Answers in the order of RULES, with a device of 80 GiB. Snapshots hold one or no iteration (MEM02)
-# and no reading of the device (MEM05). No rule about training judges inference or a lone forward
+# and no reading of the device (MEM05). No rule about training evaluates inference or a lone forward
 # pass. Fragmentation is found once, and only at the end, where most memory was released.
 ANSWERS = {
     "medium_128_inference": (N, P, N, N, N, N),
@@ -84,7 +84,7 @@ def test_what_the_iteration_adds_are_feature_maps(
     known = oracle(path.name)
     start, peak = known["start_requested_bytes"], known["peak_requested_bytes"]
     assert rows["OBS11"]["value"] == pytest.approx(100 * (peak - start) / peak)
-    # Each further batch needs the new bytes again, in proportion to the bytes held.
+    # Each further batch needs the new bytes again, in proportion to the reserved bytes.
     live = DEVICE * peak / known["reserved_peak_bytes"]
     assert rows["MEM04"]["value"] == pytest.approx((live - start) / (peak - start))
 
@@ -93,7 +93,7 @@ def test_what_the_iteration_adds_are_feature_maps(
 def test_fragmentation_by_the_blocks_of_the_file(
     path: Path, rows: dict[str, dict[str, Any]]
 ) -> None:
-    """Free blocks of used segments at the end; at the peak, at most what is held but not live."""
+    """Free blocks of used segments at the end; at the peak, at most reserved minus live bytes."""
     segments = plain_pickle.load(path)["segments"]
     free = sum(
         block["size"]

@@ -135,7 +135,7 @@ def test_both_ways_to_sum_agree_with_each_event(path: Path, found: Snapshot) -> 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("path", SOME)
-def test_requested_allocated_and_held_bytes_are_in_order(path: Path, found: Snapshot) -> None:
+def test_requested_allocated_and_reserved_bytes_are_in_order(path: Path, found: Snapshot) -> None:
     for row in found.ask("fragmentation", by="pool").to_dicts():
         parts = ("requested", "rounding", "pending", "free_inside", "free_segment")
         sizes = [row[f"{part}_bytes"] for part in parts]
@@ -144,16 +144,16 @@ def test_requested_allocated_and_held_bytes_are_in_order(path: Path, found: Snap
             assert sum(sizes) < row["reserved_bytes"]
         else:
             assert sum(sizes) == row["reserved_bytes"]
-    held = found.ask("memory_breakdown", at="end", allow_unknown="true")
-    assert (held["requested_bytes"] <= held["allocated_bytes"]).all()
+    breakdown = found.ask("memory_breakdown", at="end", allow_unknown="true")
+    assert (breakdown["requested_bytes"] <= breakdown["allocated_bytes"]).all()
 
 
 @pytest.mark.parametrize("path", TRAINING)
 def test_adam_keeps_two_states_for_each_weight(path: Path, found: Snapshot) -> None:
     frame = found.ask("memory_breakdown", at="end", allow_unknown="true")
-    held = dict(frame.select("class", "requested_bytes").rows())
-    assert held["optimizer_state"] == 2 * held["weight_gradient"] == 2 * held["weight"]
-    assert held["weight"] > 10**9
+    sizes = dict(frame.select("class", "requested_bytes").rows())
+    assert sizes["optimizer_state"] == 2 * sizes["weight_gradient"] == 2 * sizes["weight"]
+    assert sizes["weight"] > 10**9
 
 
 def runs_of(segment: dict[str, Any]) -> list[tuple[str, int]]:

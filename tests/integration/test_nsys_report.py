@@ -169,7 +169,7 @@ def test_stream_without_an_importer(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         NSYS_REPORT.open(path)
 
 
-def test_export_is_told_what_nsys_does_not_find(
+def test_export_gets_what_nsys_does_not_find(
     report: Path, tmp_path: Path, temporary: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Debian splits the package: what nsys exports with lies beside a link to it."""
@@ -239,14 +239,14 @@ nvtx.push_range("never closed")
 """
 
 
-def profiled(folder: Path, source: str, *, is_told: bool = True) -> Path:
+def profiled(folder: Path, source: str, *, is_shown: bool = True) -> Path:
     """Profile a Python program with NVTX traced; return the report.
 
-    With ``is_told`` nsys is shown its importer where it does not find it by itself.
+    With ``is_shown`` nsys is shown its importer where it does not find it by itself.
     """
     script = folder / "program.py"
     script.write_text(source, encoding="utf-8")
-    variables = nsys_agent.environment() if is_told else os.environ
+    variables = nsys_agent.environment() if is_shown else os.environ
     options = ["-f", "true", "-t", "nvtx", "-s", "none", "--cpuctxsw=none", "-o", "r"]
     made = nsys_agent.nsys(["profile", *options, sys.executable, script], folder, variables)
     found = [path for path in folder.glob("r.*") if path.suffix in (".nsys-rep", ".qdstrm")]
@@ -274,7 +274,7 @@ def test_real_report(tmp_path: Path, temporary: Path) -> None:
 def test_real_stream(tmp_path: Path, temporary: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A user who sets no variable reads what Debian's nsys leaves, too."""
     monkeypatch.delenv("QUADD_INSTALL_DIR", raising=False)
-    path = profiled(tmp_path, "print('nothing to trace')", is_told=False)
+    path = profiled(tmp_path, "print('nothing to trace')", is_shown=False)
     if path.suffix != ".qdstrm":
         pytest.skip("this nsys finds its importer without help")
     with NSYS_REPORT.open(path) as reader:
@@ -302,7 +302,7 @@ def test_real_damaged_report(tmp_path: Path) -> None:
 @pytest.mark.needs("nsys")
 def test_real_ranges(tmp_path: Path) -> None:
     pytest.importorskip("nvtx")
-    # Under load nsys 2022.4 ends the range that is left open after the session that it tells of,
+    # Under load nsys 2022.4 ends the range that is left open after the session that it reports,
     # once in seventy times: nothing then says that it was open.
     for _ in range(3):
         with NSYS_REPORT.open(profiled(tmp_path, _PROGRAM)) as reader:

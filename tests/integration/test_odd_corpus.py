@@ -1,4 +1,4 @@
-"""Real files that are empty, partial, broken or no profile: each is told for what it is."""
+"""Real files that are empty, partial, broken or no profile: each is reported as what it is."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_odd_files(path: Path, db: Path) -> None:
     assert any(says in note for note in notes) or not says
     if kernels:
         return
-    assert notes, "nothing tells why no kernel was recorded"
+    assert notes, "nothing says why no kernel was recorded"
     trace = outcome.out.split()[0]
     for name in ("kernel_summary", "fp32_util"):
         line = complaint(invoke("query", name, trace, "--db", db), 3)
@@ -57,7 +57,7 @@ def test_a_whole_profile_among_odd_files(corpus: Path, db: Path) -> None:
 
 @pytest.mark.slow
 def test_a_heap_of_odd_files_at_once(tmp_path: Path) -> None:
-    """Each bad one is told once, the good one is ingested, and the exit code says 'not all'."""
+    """Each bad one is reported once, the good one is ingested, and the exit code says 'not all'."""
     files = {name: corpus_file(name) for name in KNOWN if name.startswith("odd/")}
     refused = [path for name, path in files.items() if not KNOWN[name].reads]
     good = [files[name] for name in files if KNOWN[name].reads and not KNOWN[name].says]

@@ -55,8 +55,8 @@ def assert_sound_one_is_as_before(database: Database, odd: list[Path]) -> None:
         if (expected := before[name]) is not None:
             found = after[name]
             assert found is not None, name
-            of_sound = pl.col("trace_id") == sound
-            assert found.filter(of_sound).equals(expected.filter(of_sound)), name
+            is_sound = pl.col("trace_id") == sound
+            assert found.filter(is_sound).equals(expected.filter(is_sound)), name
 
 
 @pytest.mark.slow
@@ -124,7 +124,7 @@ def test_two_clocks() -> None:
 @pytest.mark.nightly(
     covered_by="tests/integration/test_cases.py::test_kernels_that_end_before_they_start"
 )
-def test_kernels_without_time_are_told() -> None:
+def test_kernels_without_time_are_reported() -> None:
     traces = answered("10-negative-and-subus-kernels")
     assert any("end before they start: 3;" in note for note in notes(traces))
     assert traces.query("kernel_summary")["total_ns"].sum() == 50_000

@@ -1,4 +1,4 @@
-"""Iterations of real traces: what their authors marked, and what the kernels tell."""
+"""Iterations of real traces: what their authors marked, and what the kernels show."""
 
 from __future__ import annotations
 
@@ -135,7 +135,7 @@ def test_a_loader_that_stalls_counts_with_its_stalls(traces: Traces) -> None:
 
 
 @pytest.mark.slow
-def test_a_stall_at_every_eighth_step_is_told(traces: Traces) -> None:
+def test_a_stall_at_every_eighth_step_is_reported(traces: Traces) -> None:
     """Eight loader workers that are late together.
 
     All 29 steps count: the first is fast, and steps follow each other without a gap. The window

@@ -66,8 +66,8 @@ def run(folder: Path) -> Reports | None:
             process.kill()
             process.wait()
     return {
-        name: [json.loads(file.read_text(encoding="utf-8")) for file in of_ranks]
-        for name, of_ranks in files.items()
+        name: [json.loads(file.read_text(encoding="utf-8")) for file in rank_files]
+        for name, rank_files in files.items()
     }
 
 

@@ -63,8 +63,8 @@ def everything(database: Path) -> str:
     return "\n".join([*raw, *(value for *_, value in stored(database))])
 
 
-def told(database: Path) -> str:
-    """Return what the program tells about the traces of a database."""
+def shown_text(database: Path) -> str:
+    """Return what the program prints about the traces of a database."""
     traces = [row.split(",")[0] for row in rows(invoke("info", "--db", database, "--format=csv"))]
     answers = [
         invoke("info", *traces, "--db", database, "--format=json"),
@@ -84,7 +84,7 @@ def ingested(tmp_path: Path, *paths: Path) -> Path:
 
 def nothing_planted_in(database: Path) -> None:
     kept = everything(database)
-    shown = told(database)
+    shown = shown_text(database)
     for secret in PLANTED.values():
         assert secret not in kept
         assert secret not in shown
@@ -95,7 +95,7 @@ def test_the_search_finds_what_is_there(tmp_path: Path) -> None:
     """A kernel's name is public: the tests below would find it, wherever it were."""
     database = ingested(tmp_path, TIMELINE)
     assert "ampere_scudnn_128x64_relu_medium_nn_v1" in everything(database)
-    assert "timeline.sqlite" in told(database)
+    assert "timeline.sqlite" in shown_text(database)
 
 
 @pytest.mark.slow
@@ -142,7 +142,7 @@ def test_everything_that_a_made_export_holds(tmp_path: Path) -> None:
     path = made_nsys.write(tmp_path / "all.sqlite", made_nsys.profile())
     database = ingested(tmp_path, path)
     assert made_nsys.SECRET not in everything(database)
-    assert made_nsys.SECRET not in told(database)
+    assert made_nsys.SECRET not in shown_text(database)
 
 
 @pytest.mark.slow
@@ -232,5 +232,5 @@ def test_real_exports(tmp_path: Path, path: Path) -> None:
         if (table, column) not in SAID_BY_THE_PROGRAM:
             assert not [secret for secret in secrets if secret in value], (table, column)
     arguments = {secret for secret in secrets if secret.startswith("-") or "=" in secret}
-    kept, shown = everything(database), told(database)
+    kept, shown = everything(database), shown_text(database)
     assert not [secret for secret in arguments | {"<redacted>"} if secret in kept + shown]

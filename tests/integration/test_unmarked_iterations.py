@@ -21,7 +21,7 @@ from tbd_trace.store import Database
 
 NERSC = "NERSC_sc22-dl-tutorial__sample_nsys_profiles__{}.qdrep.exp2022.4.sqlite"
 
-# Kernels of the device that works most, in order, with their iteration and what told it.
+# Kernels of the device that works most, in order, with their iteration and its evidence.
 KERNELS = """
     SELECT s.iteration, s.evidence, s.launch_start_ns, s.thread_id
     FROM op_scope s
@@ -124,7 +124,7 @@ INPUTS = {
     "gpu_op": "SELECT * FROM gpu_op WHERE op_kind = 'kernel' ORDER BY device_id, start_ns, op_id",
     "kernel": "SELECT * FROM kernel",
     "op_launch": "SELECT * FROM op_launch WHERE op_kind = 'kernel'",
-    # Only kernels tell steps here: no marks, and no names of layers or of optimizers.
+    # Only kernels show steps here: no marks, and no names of layers or of optimizers.
     "_iteration_mark": "SELECT * FROM _iteration_mark LIMIT 0",
     "_model_call": "SELECT * FROM _model_call LIMIT 0",
     "_model_part": "SELECT * FROM _model_part LIMIT 0",

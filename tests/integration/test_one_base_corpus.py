@@ -12,7 +12,7 @@ from fast import one_in
 from tbd_trace import open as open_traces
 from tbd_trace.api import Traces
 from tbd_trace.errors import CannotAnswerError, InputError
-from tbd_trace.why.judgement import Judgement
+from tbd_trace.why.diagnosis import Diagnosis
 from tbd_trace.why.screen import text
 
 SMALL = 3_000_000
@@ -21,7 +21,7 @@ FILES = corpus_files(
 )
 
 
-def rows_about(one: Judgement, traces: Traces, query: str) -> list[dict[str, object]]:
+def rows_about(one: Diagnosis, traces: Traces, query: str) -> list[dict[str, object]]:
     frame = traces.query(query).filter(
         pl.col("trace_id") == one.trace_id, pl.col("pid").eq_missing(one.pid)
     )
@@ -52,9 +52,9 @@ def test_answers_are_about_the_same_steps(path: Path) -> None:
         )
         assert (periods["n"], periods["mean_ns"]) == (used, pytest.approx(one.step_ns))
         assert (
-            f"{used} of" in text(found.judgements)
-            or f"{used} step" in text(found.judgements)
-            or (f"{used} repeat" in text(found.judgements))
+            f"{used} of" in text(found.diagnoses)
+            or f"{used} step" in text(found.diagnoses)
+            or (f"{used} repeat" in text(found.diagnoses))
         )
     if one.busy_pct is None:
         return

@@ -14,7 +14,7 @@ from corpus import corpus_file_named, reference_rows
 from fast import nightly
 from tbd_trace.query import connect, prepare
 from tbd_trace.why.changes import parse_change
-from tbd_trace.why.judgement import Judgement, judge
+from tbd_trace.why.diagnosis import Diagnosis, diagnose
 from tbd_trace.why.processes import INPUTS, programs
 from tbd_trace.why.whatif import Prediction, Simulator
 
@@ -51,8 +51,8 @@ def simulator(name: str) -> Simulator:
 
 
 @cache
-def judged(name: str) -> Judgement:
-    return judge(simulator(name).program, name, None)
+def diagnosis_of(name: str) -> Diagnosis:
+    return diagnose(simulator(name).program, name, None)
 
 
 def predict(name: str, *changes: str) -> Prediction:
@@ -60,7 +60,7 @@ def predict(name: str, *changes: str) -> Prediction:
 
 
 def shares(name: str) -> dict[str, float]:
-    return {cause.cause: cause.share_pct for cause in judged(name).causes}
+    return {cause.cause: cause.share_pct for cause in diagnosis_of(name).causes}
 
 
 def pair(number: str) -> dict[str, Any]:
@@ -100,17 +100,17 @@ def kernels(name: str, cause: str) -> float:
 
 @pytest.mark.slow
 def test_the_top_cause() -> None:
-    assert judged("n21_baseline").causes[0].cause == "input_pipeline"
+    assert diagnosis_of("n21_baseline").causes[0].cause == "input_pipeline"
     assert shares("n21_baseline")["input_pipeline"] == pytest.approx(75.3, abs=2)
-    assert judged("n21_dali").causes[0].cause == "gpu_matmul_tensor_core"
-    assert judged("zx_27").causes[0].cause == "gpu_matmul_no_tensor_core"
+    assert diagnosis_of("n21_dali").causes[0].cause == "gpu_matmul_tensor_core"
+    assert diagnosis_of("zx_27").causes[0].cause == "gpu_matmul_no_tensor_core"
     assert shares("tb_w0")["input_pipeline"] + shares("tb_w0")["host"] >= 44
 
 
 @pytest.mark.slow
 def test_the_top_causes_of_a_short_run() -> None:
-    assert judged("athrun").causes[0].cause == "host"
-    assert "warm-up" in (judged("athrun").warm_up or "")
+    assert diagnosis_of("athrun").causes[0].cause == "host"
+    assert "warm-up" in (diagnosis_of("athrun").warm_up or "")
 
 
 @pytest.mark.slow
@@ -174,7 +174,7 @@ def test_amp_of_the_published_pair() -> None:
 def test_communication_that_is_hidden_gains_little(name: str) -> None:
     now = simulator(name).measured_ns
     assert now / predict(name, "comm=free").likely_ns - 1 <= 0.04
-    assert judged(name).change != "communication"
+    assert diagnosis_of(name).change != "communication"
 
 
 @pytest.mark.parametrize("name", ["n21_baseline", "n21_8workers"])
@@ -187,7 +187,7 @@ def test_without_waits_a_step_is_like_the_fastest_measured(name: str) -> None:
 @pytest.mark.slow
 def test_advice_is_not_given_in_vain() -> None:
     def advised(name: str) -> set[str]:
-        return {cause.cause for cause in judged(name).causes if cause.advice}
+        return {cause.cause for cause in diagnosis_of(name).causes if cause.advice}
 
     assert not {c for c in advised("n21_apex_jit") if "matmul" in c}
     assert simulator("zx_27").measured_ns / predict("zx_27", "graph").likely_ns <= 1.01
@@ -198,6 +198,6 @@ def test_advice_is_not_given_in_vain() -> None:
 @pytest.mark.slow
 def test_steps_and_not_layers() -> None:
     for name in ("zx_27", "zx_27_nvtx"):
-        base = judged(name).base
+        base = diagnosis_of(name).base
         assert base is not None
         assert base.steps_marked == 4  # the last one has no end

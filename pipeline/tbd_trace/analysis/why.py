@@ -22,11 +22,11 @@ from tbd_trace.sources.recording_actions import action
 from tbd_trace.sqltext import set_variable
 from tbd_trace.store.base import TraceStore
 from tbd_trace.why.changes import Change, parse_change
+from tbd_trace.why.diagnosis import FEWEST_STEPS, Diagnosis, slowest_first
 from tbd_trace.why.host_only import INPUTS as HOST_INPUTS
-from tbd_trace.why.host_only import host_judgements
-from tbd_trace.why.judgement import FEWEST_STEPS, Judgement
+from tbd_trace.why.host_only import host_diagnoses
 from tbd_trace.why.predictions import WhatIf, predicted
-from tbd_trace.why.processes import INPUTS, Process, judgements, programs, simulator
+from tbd_trace.why.processes import INPUTS, Process, diagnoses, programs, simulator
 from tbd_trace.why.result import Why
 
 # States the needs for messages about missing data.
@@ -39,7 +39,7 @@ _Answer = TypeVar("_Answer")
 def why(
     database: TraceStore, trace_ids: Sequence[str], parameters: Mapping[str, str] | None = None
 ) -> Why:
-    """Judge traces.
+    """Diagnose traces.
 
     Args:
         parameters: those of the query ``why``.
@@ -50,14 +50,14 @@ def why(
     """
     values = checked_values(Catalogue().get("why"), parameters)
     try:
-        found = list(chain.from_iterable(_of_parts(database, trace_ids, judgements, values)))
+        found = list(chain.from_iterable(_of_parts(database, trace_ids, diagnoses, values)))
     except CannotAnswerError:
         found = _without_gpu(database, trace_ids)
         if not found:
             raise
     if not found:
         raise CannotAnswerError("why needs operations with a duration; profile a longer part")
-    return Why(sorted(found, key=lambda one: -(one.step_ns or one.elapsed_ns)))
+    return Why(slowest_first(found))
 
 
 def whatif(database: TraceStore, trace_ids: Sequence[str], changes: Sequence[str]) -> WhatIf:
@@ -71,14 +71,14 @@ def whatif(database: TraceStore, trace_ids: Sequence[str], changes: Sequence[str
     return max(_of_parts(database, trace_ids, asked, {}), key=lambda answer: answer[0])[1]
 
 
-def _without_gpu(database: TraceStore, trace_ids: Sequence[str]) -> list[Judgement]:
+def _without_gpu(database: TraceStore, trace_ids: Sequence[str]) -> list[Diagnosis]:
     names = set(HOST_INPUTS)
     with connected(database, trace_ids, contextlib.nullcontext(), tables_behind(names)) as (
         connection,
         cache,
     ):
         prepare(connection, names, cache, transient=True)
-        return host_judgements(connection)
+        return host_diagnoses(connection)
 
 
 def _of_slowest(

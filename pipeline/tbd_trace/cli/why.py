@@ -111,7 +111,7 @@ def why(
             from tbd_trace.why.screen import text
 
             shown = text(
-                found.judgements,
+                found.diagnoses,
                 top,
                 everything=everything,
                 width=_width(),
@@ -175,7 +175,7 @@ def _limit(text: str) -> tuple[str, float]:
 
 
 def _check(found: Why, cause: str, limit: float) -> None:
-    for one in found.judgements:
+    for one in found.diagnoses:
         for each in one.causes:
             if each.cause == cause and each.share_pct >= limit:
                 raise TbdTraceError(

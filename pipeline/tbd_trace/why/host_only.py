@@ -1,4 +1,4 @@
-"""Judge processes without GPU operations: input, other ranks, phases and their operators."""
+"""Diagnose processes without GPU operations: input, other ranks, phases and their operators."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from tbd_trace.why.base import Base, counted, load_base, percentile, summarized
 from tbd_trace.why.cause_names import title
 from tbd_trace.why.changes import parts
 from tbd_trace.why.covers import missing_content, unused_steps
+from tbd_trace.why.diagnosis import FEWEST_STEPS, Diagnosis, try_first
 from tbd_trace.why.host_evidence import RELATIONS, Shown, load_shown
-from tbd_trace.why.judgement import FEWEST_STEPS, Judgement, try_first
 from tbd_trace.why.ranking import Cause, recommended
 
 INPUTS = ("host_step", "host_cause_interval", *RELATIONS, "iteration", "host_window", "process",
@@ -71,8 +71,8 @@ class _Step(NamedTuple):
     operator_threads: int | None
 
 
-def host_judgements(connection: duckdb.DuckDBPyConnection) -> list[Judgement]:
-    """Judge every process without GPU operations; the relations of ``INPUTS`` exist."""
+def host_diagnoses(connection: duckdb.DuckDBPyConnection) -> list[Diagnosis]:
+    """Diagnose every process without GPU operations; the relations of ``INPUTS`` exist."""
     steps = [_Step(*row) for row in connection.execute(_STEPS).fetchall()]
     found = []
     for (trace_id, process_id), own in groupby(steps, key=lambda s: (s.trace_id, s.process_id)):
@@ -82,16 +82,16 @@ def host_judgements(connection: duckdb.DuckDBPyConnection) -> list[Judgement]:
         number = sum(step.iteration is not None for step in each)
         shown = load_shown(connection, trace_id, process_id, elapsed, number)
         base = load_base(connection, trace_id, process_id)
-        found.append(_judged(each, dict(spent), shown, base))
+        found.append(_diagnosis(each, dict(spent), shown, base))
     return found
 
 
-def _judged(steps: list[_Step], spent: Mapping[str, int], shown: Shown, base: Base) -> Judgement:
+def _diagnosis(steps: list[_Step], spent: Mapping[str, int], shown: Shown, base: Base) -> Diagnosis:
     first, durations = steps[0], [step.step_ns for step in steps if step.iteration is not None]
     mean = fmean(durations) if durations else None
     causes = sorted(_causes(steps, spent, shown), key=lambda cause: -cause.share_pct)
     change = recommended(causes, mean)
-    return Judgement(
+    return Diagnosis(
         trace_id=first.trace_id,
         trace=first.trace,
         process_id=first.process_id,

@@ -1,4 +1,4 @@
-"""Judge the processes of traces over a connection."""
+"""Diagnose the processes of traces over a connection."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 import duckdb
 
 from tbd_trace.errors import UsageError
-from tbd_trace.why.judgement import Judgement, judge
+from tbd_trace.why.diagnosis import Diagnosis, diagnose, slowest_first
 from tbd_trace.why.program import Program
 from tbd_trace.why.program_facts import Gpu
 from tbd_trace.why.program_reader import RELATIONS, load
@@ -87,20 +87,19 @@ def _process(connection: duckdb.DuckDBPyConnection, row: Sequence[Any]) -> Proce
     return Process(program, name, pid, notes or (), [part for part in about if part])
 
 
-def judgements(connection: duckdb.DuckDBPyConnection) -> list[Judgement]:
-    """Judge every process, the one with the longest steps first.
+def diagnoses(connection: duckdb.DuckDBPyConnection) -> list[Diagnosis]:
+    """Diagnose every process, the one with the longest steps first.
 
     The relations of ``INPUTS`` exist.
     """
     # `map` keeps no program while the next one is read.
-    judged = map(_judged, programs(connection))
+    of_all = map(_diagnosis, programs(connection))
     # Without a duration there is nothing to divide.
-    found = [one for one in judged if one.causes]
-    return sorted(found, key=lambda one: -(one.step_ns or one.elapsed_ns))
+    return slowest_first(diagnosis for diagnosis in of_all if diagnosis.causes)
 
 
-def _judged(one: Process) -> Judgement:
-    return judge(one.program, one.trace, one.pid, one.notes, one.about)
+def _diagnosis(process: Process) -> Diagnosis:
+    return diagnose(process.program, process.trace, process.pid, process.notes, process.about)
 
 
 def gpus(

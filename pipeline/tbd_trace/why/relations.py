@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 from tbd_trace.errors import CannotAnswerError
 from tbd_trace.why.changes import CHANGES, WITH_ARGUMENT, Change, parse_change
+from tbd_trace.why.diagnosis import FEWEST_STEPS, Diagnosis
 from tbd_trace.why.edges import EDGE
-from tbd_trace.why.judgement import FEWEST_STEPS, Judgement
 from tbd_trace.why.predictions import predicted
-from tbd_trace.why.processes import Process, gpus, judgements, programs, simulator
+from tbd_trace.why.processes import Process, diagnoses, gpus, programs, simulator
 from tbd_trace.why.program import Program
 from tbd_trace.why.shares import intervals, merged
 from tbd_trace.why.stalls import stalls
@@ -27,10 +27,10 @@ Row = dict[str, Any]
 
 def step_cause(connection: duckdb.DuckDBPyConnection) -> pl.DataFrame:
     """Return the causes of each process, by rank."""
-    return _frame(row for one in judgements(connection) for row in _causes(one))
+    return _frame(row for one in diagnoses(connection) for row in _causes(one))
 
 
-def _causes(one: Judgement) -> Iterator[Row]:
+def _causes(one: Diagnosis) -> Iterator[Row]:
     about = one.to_dict()
     for rank, cause in enumerate(about["causes"], 1):
         gain_pct = _gain_pct(one.judged_step_ns, cause["likely_step_ns"])

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from html import escape
 from typing import TYPE_CHECKING, Any
 
-from tbd_trace.why.judgement import Judgement
+from tbd_trace.why.diagnosis import Diagnosis
 from tbd_trace.why.screen import text
 
 if TYPE_CHECKING:
@@ -16,17 +16,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Why:
-    """Why training is slow: a judgement of each process, the one with the longest steps first."""
+    """Why training is slow: a diagnosis of each process, the one with the longest steps first."""
 
-    judgements: Sequence[Judgement]
+    diagnoses: Sequence[Diagnosis]
 
     @property
-    def slowest(self) -> Judgement:
-        """The judgement of the process with the longest steps."""
-        return self.judgements[0]
+    def slowest(self) -> Diagnosis:
+        """The diagnosis of the process with the longest steps."""
+        return self.diagnoses[0]
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the judgement of the slowest process; others are listed under ``others``."""
+        """Return the diagnosis of the slowest process; others are listed under ``others``."""
         others = [
             {
                 "trace_id": one.trace_id,
@@ -36,25 +36,25 @@ class Why:
                 "cause": one.causes[0].cause,
                 "share_pct": one.causes[0].share_pct,
             }
-            for one in self.judgements[1:]
+            for one in self.diagnoses[1:]
         ]
         return self.slowest.to_dict() | {"others": others}
 
     def __repr__(self) -> str:
-        one, others = self.slowest, len(self.judgements) - 1
+        one, others = self.slowest, len(self.diagnoses) - 1
         more = f", {others} more" if others else ""
         largest = one.causes[0]
         return f"<Why of {one.trace}: {largest.title} {largest.share_pct:.0f} %{more}>"
 
     def __str__(self) -> str:
-        return text(self.judgements)
+        return text(self.diagnoses)
 
     def _repr_html_(self) -> str:
         return f"<pre>{escape(str(self))}</pre>"
 
 
-def of_process(frame: pl.DataFrame, one: Judgement) -> pl.DataFrame:
-    """Return the rows about a judged process."""
+def of_process(frame: pl.DataFrame, one: Diagnosis) -> pl.DataFrame:
+    """Return the rows about the process of a diagnosis."""
     import polars as pl  # noqa: PLC0415 - its import takes time
 
     return frame.filter(pl.col("trace_id") == one.trace_id, pl.col("pid").eq_missing(one.pid))

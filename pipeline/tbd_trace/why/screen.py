@@ -6,7 +6,7 @@ import textwrap
 from collections.abc import Sequence
 
 from tbd_trace.markdown import row
-from tbd_trace.why.judgement import Judgement
+from tbd_trace.why.diagnosis import Diagnosis
 from tbd_trace.why.predictions import WhatIf
 from tbd_trace.why.ranking import Cause
 
@@ -33,23 +33,23 @@ def times(before: float, after: float) -> str:
 
 
 def text(
-    judgements: Sequence[Judgement],
+    diagnoses: Sequence[Diagnosis],
     top: int = 3,
     *,
     everything: bool = False,
     width: int = WIDTH,
     files: Sequence[str] = (),
 ) -> str:
-    """Format the judgement of the slowest process, and a line about each other one.
+    """Format the diagnosis of the slowest process, and a line about each other one.
 
     Args:
-        judgements: of all processes, the slowest first.
+        diagnoses: of all processes, the slowest first.
         top: number of causes; the GPU's kernels are one.
         everything: True lists all causes, kernels by kind.
         width: characters of a line.
         files: the arguments that name the traces, for the commands that show more.
     """
-    one, *others = judgements
+    one, *others = diagnoses
     lines = labelled("", [about(one), heading(one)], width=width, label_width=0)
     lines += ["", "Where a step goes" if one.step_ns else "Where the time goes"]
     lines += _causes(one, top, everything=everything, width=width)
@@ -64,12 +64,12 @@ def text(
     return "\n".join(lines) + "\n"
 
 
-def about(one: Judgement) -> str:
+def about(one: Diagnosis) -> str:
     """Name the trace, its profiler, its GPU, its batch size and its precision."""
     return " · ".join([one.trace, *one.about])
 
 
-def heading(one: Judgement) -> str:
+def heading(one: Diagnosis) -> str:
     """State the steps used, the mean step, and the share of it in which the GPU works."""
     if one.step_ns is None:
         busy = one.busy_pct
@@ -82,7 +82,7 @@ def heading(one: Judgement) -> str:
     return f"{steps}; the GPU works {_pct(one.busy_pct)} of it"
 
 
-def sentences(one: Judgement) -> list[tuple[str, str]]:
+def sentences(one: Diagnosis) -> list[tuple[str, str]]:
     """Return what to try, what to expect and what to know, each with its label."""
     found = [
         (label, said)
@@ -97,7 +97,7 @@ def sentences(one: Judgement) -> list[tuple[str, str]]:
     return found + [("Covers", sentence) for sentence in one.covers]
 
 
-def _without_remedy(one: Judgement) -> str:
+def _without_remedy(one: Diagnosis) -> str:
     # Large causes for which no change is known, and that the change to try first does not shorten.
     left = {cause.cause: cause.ns_per_step or 0.0 for cause in one.then}
     large = [
@@ -127,7 +127,7 @@ def _pct(share: float) -> str:
     return f"{share:.1f} %"
 
 
-def _causes(one: Judgement, top: int, *, everything: bool, width: int) -> list[str]:
+def _causes(one: Diagnosis, top: int, *, everything: bool, width: int) -> list[str]:
     # Rows of time, share, cause and evidence, the largest first; the last row is the rest.
     kernels = [cause for cause in one.causes if cause.cause.startswith("gpu_")]
     rows = [
@@ -167,7 +167,7 @@ def _parts(named: Sequence[tuple[str, float]], unit: float) -> str:
     return ", ".join(parts[:_PARTS_SHOWN]) + (" …" if len(parts) > _PARTS_SHOWN else "")
 
 
-def change(one: Judgement) -> list[tuple[str, str]]:
+def change(one: Diagnosis) -> list[tuple[str, str]]:
     """Return the change that gains most, its gain and the causes after it, each with its label."""
     cause = next((cause for cause in one.causes if cause.cause == one.change), None)
     if cause is None:
@@ -205,7 +205,7 @@ def labelled(
     return [f"{name:{label_width}}{line}" for name, line in zip(names, lines, strict=False)]
 
 
-def _others(others: Sequence[Judgement], width: int) -> list[str]:
+def _others(others: Sequence[Diagnosis], width: int) -> list[str]:
     return labelled(
         "Others",
         [
@@ -218,7 +218,7 @@ def _others(others: Sequence[Judgement], width: int) -> list[str]:
     )
 
 
-def markdown(one: Judgement, *, everything: bool = False) -> str:
+def markdown(one: Diagnosis, *, everything: bool = False) -> str:
     """Format the causes of a process as a Markdown table."""
     now = one.judged_step_ns
     lines = [about(one), "", heading(one), "", "| cause | share | likely | evidence | advice |"]

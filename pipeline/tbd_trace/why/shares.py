@@ -123,9 +123,9 @@ def _changes(program: Program) -> Iterator[tuple[int, bool, int, bool]]:
     begun = start.copy()
     for op, (ns, _) in program.rank_waits.items():
         begun[op] = min(start[op] + ns, end[op])
-    is_judged = np.equal(program.ops.device, program.device_id)
-    working = np.flatnonzero(is_judged)
-    waiting = np.array([op for op in program.rank_waits if is_judged[op]], dtype=np.int64)
+    is_own = np.equal(program.ops.device, program.device_id)
+    working = np.flatnonzero(is_own)
+    waiting = np.array([op for op in program.rank_waits if is_own[op]], dtype=np.int64)
     number = len(working) + len(waiting)
     of = np.tile(np.concatenate([working, waiting]), 2)
     is_wait = np.tile(np.arange(number) >= len(working), 2)

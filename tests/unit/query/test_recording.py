@@ -23,7 +23,7 @@ from tbd_trace.query.advice import how_to_collect
 from tbd_trace.query.catalogue import derived_names
 from tbd_trace.query.recording import in_words_of, in_words_of_each
 from tbd_trace.sources.recording_actions import action
-from tbd_trace.why.processes import INPUTS, judgements
+from tbd_trace.why.processes import INPUTS, diagnoses
 
 OF_NVIDIA = re.compile(r"\bnsys|\bnvprof|\bncu\b|NVTX|Nsight|NVIDIA|nvidia-smi", re.IGNORECASE)
 OF_NSYS = re.compile(r"\bnsys|Nsight Systems", re.IGNORECASE)
@@ -107,7 +107,7 @@ def test_what_is_not_known_names_the_tool_of_the_trace(tool: str) -> None:
         made.add_kernel(at, at + 500_000)
     with made.connect() as database:
         prepare(database.connection, INPUTS)
-        (one,) = judgements(database.connection)
+        (one,) = diagnoses(database.connection)
     said = " ".join(one.not_known)
     assert action(tool, "launches") in said
     assert action(tool, "steps") in said

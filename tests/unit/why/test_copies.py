@@ -9,8 +9,8 @@ from made_trace import MadeTrace
 from tbd_trace.query import prepare
 from tbd_trace.why.changes import parse_change
 from tbd_trace.why.copies import CHECKPOINT, checkpoint_copies, offloaded_copies
-from tbd_trace.why.judgement import Judgement
-from tbd_trace.why.processes import INPUTS, judgements
+from tbd_trace.why.diagnosis import Diagnosis
+from tbd_trace.why.processes import INPUTS, diagnoses
 from tbd_trace.why.program import Program
 from tbd_trace.why.ranking import Cause
 from tbd_trace.why.whatif import Simulator
@@ -61,20 +61,20 @@ def program(made: MadeTrace) -> Program:
     return found
 
 
-def judged(made: MadeTrace) -> Judgement:
+def diagnosis_of(made: MadeTrace) -> Diagnosis:
     with made.connect() as database:
         prepare(database.connection, INPUTS)
-        (found,) = judgements(database.connection)
+        (found,) = diagnoses(database.connection)
         return found
 
 
-def cause(found: Judgement, name: str) -> Cause:
+def cause(found: Diagnosis, name: str) -> Cause:
     (one,) = (each for each in found.causes if each.cause == name)
     return one
 
 
 def test_copies_of_a_checkpoint_are_apart_from_others() -> None:
-    found = judged(loop({3: 30, 7: 30}, pause_ns=5 * MS))
+    found = diagnosis_of(loop({3: 30, 7: 30}, pause_ns=5 * MS))
     saved = cause(found, CHECKPOINT)
     assert saved.ns_per_step == pytest.approx(2 * 30 * MS / found.steps, rel=0.02)
     assert cause(found, "copies").ns_per_step == pytest.approx(MS, rel=0.02)
@@ -106,7 +106,7 @@ def test_many_large_copies_to_the_gpu_are_no_batch() -> None:
     few, many = program(loop(to_gpu=2)), program(loop(to_gpu=20))
     assert offloaded_copies(few) == 0
     assert offloaded_copies(many) == pytest.approx(20, abs=1)
-    advice = cause(judged(loop(to_gpu=20)), "copies")
+    advice = cause(diagnosis_of(loop(to_gpu=20)), "copies")
     assert advice.advice is not None
     assert advice.advice.startswith("weights or optimizer state are copied")
     assert "large copies, " in advice.evidence

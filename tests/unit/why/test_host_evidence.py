@@ -13,7 +13,7 @@ import tbd_trace
 from made_job import write_job
 from made_kineto import Event, document, event, launch, operator, write
 from tbd_trace.cli.main import app
-from tbd_trace.why.judgement import Cause, Judgement
+from tbd_trace.why.diagnosis import Cause, Diagnosis
 
 WORKER = 500  # thread of gloo
 ENGINE = 600  # thread of the autograd engine
@@ -56,21 +56,21 @@ def steps(number: int = 3) -> list[Event]:
     return [each for index in range(number) for each in step(index)]
 
 
-def judged(folder: Path, events: list[Event], **header: Any) -> Judgement:
+def diagnosis_of(folder: Path, events: list[Event], **header: Any) -> Diagnosis:
     with tbd_trace.open(write(folder / "made.json", document(events, **header))) as traces:
         return traces.why().slowest
 
 
-def shares(one: Judgement) -> dict[str, float]:
+def shares(one: Diagnosis) -> dict[str, float]:
     return {cause.cause: round(cause.share_pct, 6) for cause in one.causes}
 
 
-def cause_of(one: Judgement, name: str) -> Cause:
+def cause_of(one: Diagnosis, name: str) -> Cause:
     return next(cause for cause in one.causes if cause.cause == name)
 
 
 def test_a_step_is_divided_as_worked_by_hand(tmp_path: Path) -> None:
-    one = judged(tmp_path, steps())
+    one = diagnosis_of(tmp_path, steps())
     assert shares(one) == {
         "cpu_forward": 28,
         "cpu_backward": 25,
@@ -99,7 +99,7 @@ def test_a_step_is_divided_as_worked_by_hand(tmp_path: Path) -> None:
 
 
 def test_without_a_loader_the_input_is_not_known(tmp_path: Path) -> None:
-    one = judged(tmp_path, [each for each in steps() if each["name"] != LOADER])
+    one = diagnosis_of(tmp_path, [each for each in steps() if each["name"] != LOADER])
     assert "input_pipeline" not in shares(one)
     assert shares(one)["cpu_work"] == 24
     assert any(line.startswith("waits for input: no range marks") for line in one.not_known)
@@ -113,7 +113,7 @@ def test_backward_operators_of_an_engine_thread_count_while_the_caller_waits(
     events = [
         each | {"tid": ENGINE} if each["name"].endswith(backward) else each for each in steps()
     ]
-    found = shares(judged(tmp_path, events))
+    found = shares(diagnosis_of(tmp_path, events))
     # The pause of 10 us between the two nodes is backward, too.
     assert (found["cpu_backward"], found["communication"]) == (25, 10)
     assert sum(found.values()) == pytest.approx(100)
@@ -130,7 +130,7 @@ def test_a_thread_that_goes_on_as_gloo_returns_has_waited(tmp_path: Path) -> Non
             else each
             for each in steps()
         ]
-        found = shares(judged(tmp_path, events))
+        found = shares(diagnosis_of(tmp_path, events))
         assert found.get("communication", 0) == waited
 
 
@@ -140,7 +140,7 @@ def test_a_closure_in_the_step_of_the_optimizer_is_no_optimizer(tmp_path: Path) 
         for each in step(number):
             closure = each["name"].startswith("Optimizer")
             events.append(each | {"ts": 1000 * number + 110, "dur": 860} if closure else each)
-    found = shares(judged(tmp_path, events))
+    found = shares(diagnosis_of(tmp_path, events))
     assert (found["cpu_forward"], found["cpu_backward"]) == (28, 25)
     # From the end of the last node, without the wait.
     assert found["cpu_optimizer"] == 17
@@ -156,7 +156,7 @@ def test_a_large_share_of_communication_has_advice_without_a_gain(tmp_path: Path
             if each["name"].startswith("gloo") and not later:
                 dur += 1000
             events.append(each | {"ts": each["ts"] + shift, "dur": dur})
-    one = judged(tmp_path, events)
+    one = diagnosis_of(tmp_path, events)
     cause = cause_of(one, "communication")
     assert cause.share_pct == pytest.approx(55)  # 1,100 of 2,000 us
     assert (one.change, cause.likely_step_ns) == ("communication", None)
@@ -167,7 +167,7 @@ def test_a_large_share_of_communication_has_advice_without_a_gain(tmp_path: Path
 def test_ranks_that_are_read_together_tell_waits_from_transfer(tmp_path: Path) -> None:
     job = write_job(tmp_path / "job", late=1)
     with tbd_trace.open(job) as traces:
-        found = {one.trace: shares(one) for one in traces.why().judgements}
+        found = {one.trace: shares(one) for one in traces.why().diagnoses}
     # 40 of 200 ms until rank 1 begins, then 60 ms.
     for name, causes in found.items():
         waits = {} if "rank1" in name else {"straggler": 20}
@@ -177,7 +177,7 @@ def test_ranks_that_are_read_together_tell_waits_from_transfer(tmp_path: Path) -
 
 def test_without_steps_the_whole_trace_is_divided(tmp_path: Path) -> None:
     events = [operator("aten::conv2d", 0, 300), operator("aten::relu", 300, 100)]
-    one = judged(tmp_path, events)
+    one = diagnosis_of(tmp_path, events)
     assert (one.step_ns, one.steps, one.elapsed_ns) == (None, 0, 400_000)
     (cause,) = one.causes
     assert (cause.cause, cause.title, cause.ns_per_step) == ("cpu_work", "work on the CPU", None)
@@ -186,7 +186,7 @@ def test_without_steps_the_whole_trace_is_divided(tmp_path: Path) -> None:
     assert "no steps found; shares of 0.4 ms; no GPU operations" in shown.output
 
 
-def test_a_process_that_launches_kernels_is_not_judged_by_its_cpu(tmp_path: Path) -> None:
+def test_a_process_that_launches_kernels_is_not_diagnosed_by_its_cpu(tmp_path: Path) -> None:
     path = write(tmp_path / "made.json", document([operator("aten::mm", 0, 50), launch(10, 1)]))
     assert CliRunner().invoke(app, ["why", str(path)]).exit_code == 3
 

@@ -15,7 +15,7 @@ from tbd_trace.query import prepare
 from tbd_trace.why.changes import parse_change
 from tbd_trace.why.events import Ops
 from tbd_trace.why.overlap import OverlapCost, is_communication, is_compute, time_beside
-from tbd_trace.why.processes import INPUTS, judgements
+from tbd_trace.why.processes import INPUTS, diagnoses
 from tbd_trace.why.program import Program
 from tbd_trace.why.whatif import Simulator
 
@@ -103,6 +103,6 @@ def test_communication_in_the_stream_of_compute_kernels_is_named(
         made.launch(at + 1, at + 8 * MS, at + 14 * MS, "ncclAllReduce", stream_id=stream)
     with made.connect() as database:
         prepare(database.connection, INPUTS)
-        (found,) = judgements(database.connection)
+        (found,) = diagnoses(database.connection)
     (cause,) = (one for one in found.causes if one.cause == COMMUNICATION)
     assert ("in the stream of compute kernels" in cause.evidence) == is_said

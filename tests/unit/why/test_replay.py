@@ -16,11 +16,11 @@ from tbd_trace.errors import CannotAnswerError
 from tbd_trace.query import prepare
 from tbd_trace.why.base import percentile
 from tbd_trace.why.changes import factors, parse_change, parts
+from tbd_trace.why.diagnosis import Diagnosis, diagnose
 from tbd_trace.why.effects import updates
 from tbd_trace.why.evidence import is_certain
-from tbd_trace.why.judgement import Judgement, judge
 from tbd_trace.why.predictions import predicted as predicted_step
-from tbd_trace.why.processes import INPUTS, judgements
+from tbd_trace.why.processes import INPUTS, diagnoses
 from tbd_trace.why.program import Program
 from tbd_trace.why.result import Why
 from tbd_trace.why.shares import shares
@@ -97,19 +97,19 @@ def program_of(loop: Loop) -> Program:
     return asked_for()[key(loop)]
 
 
-def judged_loop(loop: Loop) -> Judgement:
-    return judge(program_of(loop), "t", None)
+def diagnosis_of_loop(loop: Loop) -> Diagnosis:
+    return diagnose(program_of(loop), "t", None)
 
 
-def judged(made: MadeTrace) -> Judgement:
-    return judge(program(made), "t", None)
+def diagnosis_of(made: MadeTrace) -> Diagnosis:
+    return diagnose(program(made), "t", None)
 
 
-def share(one: Judgement, cause: str) -> float:
+def share(one: Diagnosis, cause: str) -> float:
     return sum(each.share_pct for each in one.causes if each.cause == cause)
 
 
-def ns_per_step(one: Judgement, cause: str) -> float:
+def ns_per_step(one: Diagnosis, cause: str) -> float:
     return sum(each.ns_per_step or 0 for each in one.causes if each.cause == cause)
 
 
@@ -120,7 +120,7 @@ def predicted(found: Program, *changes: str) -> float:
 @pytest.mark.slow
 def test_a_loader_is_named_with_its_time_and_gain() -> None:
     # 20 ms before each copy; the GPU has finished long before.
-    one = judged_loop(LOADER)
+    one = diagnosis_of_loop(LOADER)
     assert one.causes[0].cause == one.change == "input_pipeline"
     assert ns_per_step(one, "input_pipeline") == pytest.approx(20 * MS, rel=0.05)
     assert one.causes[0].evidence.startswith("the launching thread waits before the copy")
@@ -131,7 +131,7 @@ def test_a_loader_is_named_with_its_time_and_gain() -> None:
 
 @pytest.mark.slow
 def test_a_stall_is_named_where_the_host_pauses_longer_than_usual() -> None:
-    one = judged_loop(STALLS)
+    one = diagnosis_of_loop(STALLS)
     # Kernels of 0.4 ms hide the beginning of a pause.
     assert ns_per_step(one, "host_stalls") * one.steps == pytest.approx(45 * MS, rel=0.05)
     assert share(one, "input_pipeline") == 0
@@ -142,11 +142,11 @@ def test_a_stall_is_named_where_the_host_pauses_longer_than_usual() -> None:
 
 @pytest.mark.slow
 def test_a_graph_is_no_advice_for_a_program_without_steps() -> None:
-    repeated = judged_loop(Loop(kernels=SHORT, copy_ns=1_000))
+    repeated = diagnosis_of_loop(Loop(kernels=SHORT, copy_ns=1_000))
     assert any(one.cause == "host" and one.advice for one in repeated.causes)
     made = Loop(steps=1, kernels=SHORT, stalls={(0, 3): 5 * MS}).run()
     made.rows["annotation"] = []
-    single = judge(program(made), "t", None)
+    single = diagnose(program(made), "t", None)
     assert single.steps == 0
     assert share(single, "host") > 90
     assert single.change is None
@@ -155,7 +155,7 @@ def test_a_graph_is_no_advice_for_a_program_without_steps() -> None:
 
 @pytest.mark.slow
 def test_time_inside_a_synchronization_counts_as_such() -> None:
-    one = judged_loop(Loop(alone_in_sync_ns=4 * MS))
+    one = diagnosis_of_loop(Loop(alone_in_sync_ns=4 * MS))
     assert ns_per_step(one, "synchronization") == pytest.approx(4 * MS, rel=0.05)
     (evidence,) = [each.evidence for each in one.causes if each.cause == "synchronization"]
     assert "cudaDeviceSynchronize" in evidence
@@ -163,7 +163,7 @@ def test_time_inside_a_synchronization_counts_as_such() -> None:
 
 @pytest.mark.slow
 def test_a_long_launch_is_warm_up() -> None:
-    one = judged_loop(Loop(long_launches={(4, 2): 24 * MS}))
+    one = diagnosis_of_loop(Loop(long_launches={(4, 2): 24 * MS}))
     assert ns_per_step(one, "warm_up") * one.steps == pytest.approx(24 * MS, rel=0.05)
 
 
@@ -186,14 +186,14 @@ def test_faster_kernels_gain_until_the_host_limits_the_step(waits_in: str) -> No
 @pytest.mark.slow
 def test_the_order_of_rows_the_trace_id_and_threads_change_nothing() -> None:
     loop = Loop(loading_ns={3: 9 * MS}, stalls={(5, 3): 30 * MS})
-    expected = judged_loop(loop)
+    expected = diagnosis_of_loop(loop)
     made = Loop(**{**vars(loop), "trace_id": "another"}).run()
     for rows in made.rows.values():
         rows.reverse()
     with made.connect() as database:
         database.connection.execute("SET threads = 1")
         prepare(database.connection, INPUTS)
-        (found,) = judgements(database.connection)
+        (found,) = diagnoses(database.connection)
     assert [(c.cause, c.share_pct, c.best_step_ns) for c in found.causes] == [
         (c.cause, c.share_pct, c.best_step_ns) for c in expected.causes
     ]
@@ -205,13 +205,13 @@ def test_the_slowest_of_several_traces_comes_first() -> None:
     Loop(loading_ns=dict.fromkeys(range(12), 20 * MS), trace_id="slow").run(made)
     with made.connect() as database:
         prepare(database.connection, INPUTS)
-        found = judgements(database.connection)
+        found = diagnoses(database.connection)
     assert [one.trace_id for one in found] == ["slow", "t"]
-    assert found[1].causes == judged_loop(Loop()).causes
+    assert found[1].causes == diagnosis_of_loop(Loop()).causes
 
 
-def ranks_of(*kernels: list[tuple[str, int]], several: bool) -> list[Judgement]:
-    """Judge a process per rank that runs these kernels, in one trace or several of a job."""
+def ranks_of(*kernels: list[tuple[str, int]], several: bool) -> list[Diagnosis]:
+    """Diagnose a process per rank that runs these kernels, in one trace or several of a job."""
     made = MadeTrace()
     for rank, own in enumerate(kernels):
         trace = f"rank {rank}" if several else "t"
@@ -221,7 +221,7 @@ def ranks_of(*kernels: list[tuple[str, int]], several: bool) -> list[Judgement]:
         Loop(kernels=own, process=rank + 1, trace_id=trace).run(made)
     with made.connect() as database:
         prepare(database.connection, INPUTS)
-        return sorted(judgements(database.connection), key=lambda one: one.process_id)
+        return sorted(diagnoses(database.connection), key=lambda one: one.process_id)
 
 
 @pytest.mark.slow
@@ -252,7 +252,7 @@ def test_the_wait_for_a_slower_rank_is_apart_from_communication(several: bool) -
 @pytest.mark.parametrize("steps", [1, 2, 3])
 def test_few_marked_steps_give_shares_and_gains(steps: int) -> None:
     loop = Loop(steps=steps, loading_ns=dict.fromkeys(range(steps), 5 * MS))
-    one = judged(loop.run())
+    one = diagnosis_of(loop.run())
     assert one.steps == steps
     assert sum(cause.share_pct for cause in one.causes) == pytest.approx(100)
     (begin, _), (_, end) = loop.marked[0], loop.marked[-1]
@@ -267,7 +267,7 @@ def test_few_marked_steps_give_shares_and_gains(steps: int) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize(("time_ms", "change"), [(90, "gpu_elementwise"), (1, None)])
 def test_without_a_gain_a_change_is_about_a_large_cause(time_ms: int, change: str | None) -> None:
-    assert judged_loop(fused(time_ms)).change == change
+    assert diagnosis_of_loop(fused(time_ms)).change == change
 
 
 @pytest.mark.slow
@@ -278,14 +278,14 @@ def test_the_data_of_a_program_without_steps_are_not_a_batch(steps: int) -> None
     made.rows["annotation"] = []
     made.add_call(1_000, 2_000, "cudaLaunchKernel", thread_id=1, correlation_id=1)
     made.add_kernel(9_000, 9_100, correlation_id=1)
-    one = judged(made)
+    one = diagnosis_of(made)
     assert one.steps == share(one, "input_pipeline") == 0
     assert one.causes[0].cause == "host"
 
 
 @pytest.mark.slow
 def test_time_that_no_call_or_operation_explains_is_unknown() -> None:
-    one = judged_loop(LATE)
+    one = diagnosis_of_loop(LATE)
     assert ns_per_step(one, "unknown") * one.steps == pytest.approx(30 * MS, rel=0.05)
     unknown = next(cause for cause in one.causes if cause.cause == "unknown")
     assert unknown.evidence.startswith("operations that begin over 1 ms later")
@@ -307,7 +307,7 @@ def test_a_replay_that_does_not_explain_the_trace_gives_no_gain(
     late_ns: int, is_known: bool
 ) -> None:
     found = program_of(late_in_each_step(late_ns))
-    one = judge(found, "t", None)
+    one = diagnose(found, "t", None)
     assert any(cause.best_step_ns for cause in one.causes) == is_known
     withheld = [text for text in one.not_known if text.startswith("gains: the replay")]
     assert len(withheld) == (not is_known)
@@ -332,7 +332,7 @@ def test_steps_that_overtake_each_other_after_a_change_are_not_predicted() -> No
     found = program(made)
     with pytest.raises(CannotAnswerError, match="first operation of a step would run"):
         predicted(found, "graph")
-    causes = judge(found, "t", None).causes
+    causes = diagnose(found, "t", None).causes
     assert [each.best_step_ns for each in causes if each.cause == "host"] == [None]
 
 
@@ -340,7 +340,7 @@ def test_steps_that_overtake_each_other_after_a_change_are_not_predicted() -> No
 def test_without_launches_the_host_is_unknown() -> None:
     made = Loop(loading_ns=dict.fromkeys(range(12), 20 * MS)).run()
     made.rows["api_call"] = made.rows["api_call"][::9]
-    one = judged(made)
+    one = diagnosis_of(made)
     assert share(one, "input_pipeline") == share(one, "host") == 0
     assert one.causes[0].cause == "unknown"
     assert any(text.startswith("host causes: launches") for text in one.not_known)
@@ -383,7 +383,7 @@ def test_a_strict_replay_drops_the_lags_of_launched_operations(is_launched: bool
 def test_operations_are_counted_per_step(steps: int) -> None:
     found = program_of(Loop(steps=steps))
     assert len(found.steps) == steps
-    said = {cause.cause: cause.evidence for cause in judge(found, "t", None).causes}
+    said = {cause.cause: cause.evidence for cause in diagnose(found, "t", None).causes}
     assert said["gpu_matmul_no_tensor_core"].startswith("6 kernels per step")
     assert said["copies"].startswith("6 MB per step")
 
@@ -398,7 +398,7 @@ def test_copies_from_pinned_memory_are_no_faster_when_pinned() -> None:
 def test_half_precision_has_nothing_to_gain_by_amp() -> None:
     found = program_of(Loop(kernels=[(HALF, MS)] * 4))
     assert predicted(found, "amp") == Simulator(found).measured_ns
-    assert all(not c.advice for c in judge(found, "t", None).causes if "matmul" in c.cause)
+    assert all(not c.advice for c in diagnose(found, "t", None).causes if "matmul" in c.cause)
 
 
 @pytest.mark.slow
@@ -422,7 +422,7 @@ def test_percentiles(values: list[int], percent: int, expected: float | None) ->
 
 @pytest.mark.slow
 def test_other_processes_are_listed_with_their_largest_cause() -> None:
-    slow, fast = judged_loop(Loop(copy_ns=3 * MS)), judged_loop(Loop())
+    slow, fast = diagnosis_of_loop(Loop(copy_ns=3 * MS)), diagnosis_of_loop(Loop())
     (other,) = Why([slow, fast]).to_dict()["others"]
     assert other["cause"] == max(fast.causes, key=lambda one: one.share_pct).cause
     assert other["share_pct"] == max(one.share_pct for one in fast.causes)
@@ -497,7 +497,7 @@ def test_graphs_traced_as_a_whole_are_stated() -> None:
     loop = Loop()
     made = loop.run()
     made.add_graph(loop.begins[3] - 9_000, loop.begins[3] - 3_000, process_id=1, device_id=0)
-    one = judged(made)
+    one = diagnosis_of(made)
     assert any("--cuda-graph-trace=node" in text for text in one.not_known)
     assert share(one, "gpu_other") * one.elapsed_ns == pytest.approx(100 * 6_000)
 
@@ -508,7 +508,7 @@ def test_clocks_that_disagree_are_stated() -> None:
     for row in made.rows["kernel"]:
         row["start_ns"] -= 5 * MS
         row["end_ns"] -= 5 * MS
-    one = judged(made)
+    one = diagnosis_of(made)
     assert any("operations start before their launch" in text for text in one.not_known)
     assert sum(cause.share_pct for cause in one.causes) == pytest.approx(100)
     assert min(cause.share_pct for cause in one.causes) > 0
@@ -525,7 +525,7 @@ def test_calls_without_a_duration_do_not_wait_for_themselves() -> None:
             made.add_kernel(at + 9_000, at + 9_100, stream_id=thread, correlation_id=900 + number)
     found = program(made)
     assert all(waited < call for call, waited in enumerate(found.calls.waited))
-    assert sum(cause.share_pct for cause in judged(made).causes) == pytest.approx(100)
+    assert sum(cause.share_pct for cause in diagnosis_of(made).causes) == pytest.approx(100)
 
 
 @pytest.mark.parametrize(
@@ -551,7 +551,7 @@ def test_groups_of_kernels(name: str, cause: str, precision: str | None) -> None
 
 @pytest.mark.slow
 def test_a_call_of_the_host_during_a_delay_is_named() -> None:
-    unknown = next(cause for cause in judged_loop(LATE).causes if cause.cause == "unknown")
+    unknown = next(cause for cause in diagnosis_of_loop(LATE).causes if cause.cause == "unknown")
     assert unknown.evidence.endswith(", while the host is in cudaDeviceSynchronize")
 
 
@@ -562,7 +562,7 @@ def test_compilation_is_named_where_the_launching_thread_waits_for_it() -> None:
     launches = [row for row in made.rows["api_call"] if row["name"] == "cudaLaunchKernel"]
     for row in launches[2::6]:
         made.add_range(row["start_ns"] - 4 * MS, row["start_ns"] - MS, "nvrtc")
-    one = judged(made)
+    one = diagnosis_of(made)
     # The GPU still works for the first 1.1 ms.
     assert ns_per_step(one, "compilation") == pytest.approx(1.9 * MS, rel=0.05)
     (cause,) = (each for each in one.causes if each.cause == "compilation")
@@ -572,11 +572,11 @@ def test_compilation_is_named_where_the_launching_thread_waits_for_it() -> None:
 @pytest.mark.slow
 def test_graphs_are_no_advice_where_graphs_launch_the_kernels() -> None:
     made = Loop(kernels=[("kernel", 5_000)] * 20).run()
-    before = judged(made)
+    before = diagnosis_of(made)
     assert next(cause for cause in before.causes if cause.cause == "host").remedy == "graph"
     for row in made.rows["api_call"]:
         row["name"] = row["name"].replace("cudaLaunchKernel", "cudaGraphLaunch")
-    host = next(cause for cause in judged(made).causes if cause.cause == "host")
+    host = next(cause for cause in diagnosis_of(made).causes if cause.cause == "host")
     assert (host.remedy, host.advice) == (None, None)
 
 
@@ -592,7 +592,7 @@ def test_allocations_at_the_start_are_no_cause_for_a_caching_allocator(
         made.add_call(30_000 + allocation * MS, 20_000 + (allocation + 1) * MS, "cudaMalloc")
     end = 30_000 + number * MS
     made.launch(end, end + 10_000, end + 20_000)
-    (cause,) = (each for each in judged(made).causes if each.cause == "memory_allocation")
+    (cause,) = (each for each in diagnosis_of(made).causes if each.cause == "memory_allocation")
     assert cause.share_pct > 90
     assert (cause.advice is not None) == is_advised
 
@@ -608,4 +608,4 @@ def test_kernels_in_a_range_of_the_optimizer_are_the_optimizer_whatever_their_na
     own = [op for op, cause in enumerate(found.ops.cause) if cause == "gpu_optimizer"]
     assert len(own) == loop.steps
     assert {found.ops.precision[op] for op in own} == {""}
-    assert ns_per_step(judged(made), "gpu_optimizer") == pytest.approx(400_000, rel=0.01)
+    assert ns_per_step(diagnosis_of(made), "gpu_optimizer") == pytest.approx(400_000, rel=0.01)

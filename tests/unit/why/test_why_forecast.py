@@ -19,10 +19,10 @@ from made_loop import MS, PAUSE, Loop, programs_of, together
 from made_trace import MadeTrace
 from tbd_trace.query import prepare
 from tbd_trace.why.changes import CHANGES, WITH_ARGUMENT, factors, parse_change, parts
+from tbd_trace.why.diagnosis import Diagnosis
 from tbd_trace.why.effects import HOST_CHANGES
-from tbd_trace.why.judgement import Judgement
 from tbd_trace.why.predictions import predicted
-from tbd_trace.why.processes import INPUTS, judgements
+from tbd_trace.why.processes import INPUTS, diagnoses
 from tbd_trace.why.program import Program
 from tbd_trace.why.ranking import Cause, recommended
 from tbd_trace.why.screen import sentences
@@ -61,15 +61,15 @@ def mean_ns(loop: Loop) -> float:
     return loop.mean_ns
 
 
-def judged(made: MadeTrace, *, trains: bool = False) -> Judgement:
+def diagnosis_of(made: MadeTrace, *, trains: bool = False) -> Diagnosis:
     with made.connect() as database:
         database.set(assume_training=trains)
         prepare(database.connection, INPUTS)
-        (found,) = judgements(database.connection)
+        (found,) = diagnoses(database.connection)
         return found
 
 
-def one_cause(found: Judgement, cause: str) -> Cause:
+def one_cause(found: Diagnosis, cause: str) -> Cause:
     (one,) = (each for each in found.causes if each.cause == cause)
     return one
 
@@ -106,7 +106,7 @@ def test_long_pauses_of_each_step_are_stalls(pause_ns: int, others_ns: int, is_s
 def test_a_pause_of_each_step_is_a_cause_with_its_gain() -> None:
     short = [(GEMM, 1_000)] * 6
     loop = Loop(kernels=short, copy_ns=1_000, stalls=in_each_step(3, 30 * MS))
-    one = judged(loop.run())
+    one = diagnosis_of(loop.run())
     assert one.change == one.causes[0].cause == "host_stalls"
     assert one.causes[0].ns_per_step == pytest.approx(30 * MS, rel=0.01)
     assert one.causes[0].likely_step_ns == pytest.approx(
@@ -392,7 +392,7 @@ def test_no_advice_for_less_than_three_percent(share: float, is_advised: bool) -
     total = 100 * MS
     fused, product = round(share * total), round((1 - share) * total)
     loop = Loop(kernels=[(ELEMENTWISE, fused), (HALF, product)], copy_ns=1_000)
-    one = judged(loop.run())
+    one = diagnosis_of(loop.run())
     assert one_cause(one, "gpu_elementwise").likely_step_ns is not None
     assert (one.try_first is not None) == (one.change is not None) == is_advised
     if one.try_first is None:
@@ -429,7 +429,7 @@ def test_nothing_is_left_to_advise_where_flash_attention_fills_the_gpu() -> None
             thread = 2 if number in (2, 3) else 1  # the backward pass has its own
             made.launch(launched, now, now + us * US, name, took=5 * US, thread_id=thread)
             now += us * US
-    one = judged(made, trains=True)
+    one = diagnosis_of(made, trains=True)
     assert one.steps > 0
     assert one_cause(one, "gpu_attention").share_pct == pytest.approx(60, abs=0.5)
     assert one_cause(one, "gpu_attention").advice is None
@@ -505,7 +505,7 @@ def sharded(*, runs_ahead: bool) -> MadeTrace:
 
 @pytest.mark.slow
 def test_slow_links_are_to_be_improved_first() -> None:
-    one = judged(sharded(runs_ahead=False), trains=True)
+    one = diagnosis_of(sharded(runs_ahead=False), trains=True)
     assert one_cause(one, "communication").share_pct == pytest.approx(65, abs=1)
     assert one.try_first is not None
     assert one.change == one.try_first.cause == "communication"
@@ -519,7 +519,7 @@ def test_slow_links_are_to_be_improved_first() -> None:
 @pytest.mark.slow
 def test_the_replay_knows_streams_that_wait_for_each_other() -> None:
     # Nothing but the times shows that each operation waits for one of another stream.
-    one = judged(sharded(runs_ahead=True), trains=True)
+    one = diagnosis_of(sharded(runs_ahead=True), trains=True)
     assert one.replay_error_pct is not None
     assert abs(one.replay_error_pct) < 5
     assert one.change == "communication"
@@ -530,7 +530,7 @@ def test_a_cause_that_the_first_change_shortens_has_a_remedy() -> None:
     # A launch-bound loop of short kernels: a graph removes most of the launch latency, too.
     kernels = [(HALF, 3_000)] * 40
     loop = Loop(kernels=kernels, copy_ns=1_000, late_ns={})
-    one = judged(loop.run())
+    one = diagnosis_of(loop.run())
     assert one.try_first is not None
     assert one.try_first.change == "graph"
     assert one_cause(one, "launch_latency").share_pct > 20
@@ -654,6 +654,6 @@ def test_waits_for_ranks_that_were_not_read_are_not_known(world_size: int, is_sa
     made.add("job_rank", rank=0, world_size=world_size)
     with made.connect() as database:
         prepare(database.connection, INPUTS)
-        (one,) = judgements(database.connection)
+        (one,) = diagnoses(database.connection)
     said = [text for text in one.not_known if "slower ranks: 1 of 8 ranks were read" in text]
     assert len(said) == is_said

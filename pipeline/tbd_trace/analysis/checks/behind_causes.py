@@ -7,11 +7,11 @@ from dataclasses import replace
 from tbd_trace.analysis.checks.evaluation import Row, evaluate
 from tbd_trace.store.selection import Selection
 from tbd_trace.why.cause_names import rules
-from tbd_trace.why.judgement import Judgement
+from tbd_trace.why.diagnosis import Diagnosis
 
 
-def findings_behind(traces: Selection, one: Judgement) -> dict[str, list[Row]]:
-    """Return the findings about a judged trace for each of its causes that has some."""
+def findings_behind(traces: Selection, one: Diagnosis) -> dict[str, list[Row]]:
+    """Return the findings about a diagnosed trace for each of its causes that has some."""
     wanted = {cause.cause: rules(cause.cause) for cause in one.causes}
     named = sorted({rule for some in wanted.values() for rule in some})
     if not named:

@@ -13,7 +13,7 @@ from tbd_trace.analysis.report.report_query import Answer, QueryRunner
 from tbd_trace.analysis.why import why
 from tbd_trace.errors import CannotAnswerError
 from tbd_trace.store.selection import Selection
-from tbd_trace.why.judgement import Judgement
+from tbd_trace.why.diagnosis import Diagnosis
 from tbd_trace.why.result import of_process
 from tbd_trace.why.screen import change, heading, sentences
 
@@ -79,9 +79,9 @@ def why_section(
         reason = Note(str(error), "missing")
         drawn = _drawn(runner.run("gpu_activity"), names, draw)
         return [lambda: Section("why", title, intro, [reason, *(plot() for plot in drawn)])]
-    slowest, *others = found.judgements
+    slowest, *others = found.diagnoses
     plots = _typical_step(runner, slowest, names, draw)
-    blocks: list[Block] = [_runs(found.judgements, names)] if others else []
+    blocks: list[Block] = [_runs(found.diagnoses, names)] if others else []
     about = f"{names.get(slowest.trace_id, slowest.trace)}: " if others else ""
     blocks.append(Note(about + heading(slowest), "lead"))
     blocks += [
@@ -99,7 +99,7 @@ def why_section(
 
 
 def _typical_step(
-    runner: QueryRunner, slowest: Judgement, names: Mapping[str, str], draw: Draw
+    runner: QueryRunner, slowest: Diagnosis, names: Mapping[str, str], draw: Draw
 ) -> list[Callable[[], Block]]:
     answer = runner.run("step_timeline")
     if answer.reason or (rows := of_process(answer.frame, slowest)).is_empty():
@@ -107,7 +107,7 @@ def _typical_step(
     return [draw(replace(answer, frame=rows), names, "")]
 
 
-def _causes(one: Judgement) -> Table:
+def _causes(one: Diagnosis) -> Table:
     rows = [
         {
             "cause": cause.title,
@@ -131,7 +131,7 @@ def _drawn(answer: Answer, names: Mapping[str, str], draw: Draw) -> list[Callabl
     return [] if answer.frame.is_empty() else [draw(answer, names, "")]
 
 
-def _gaps(runner: QueryRunner, slowest: Judgement) -> list[Block]:
+def _gaps(runner: QueryRunner, slowest: Diagnosis) -> list[Block]:
     answer = _of_trace(runner.run("idle_causes"), slowest)
     if answer.frame.is_empty():
         return []
@@ -149,14 +149,14 @@ def _gaps(runner: QueryRunner, slowest: Judgement) -> list[Block]:
     ]
 
 
-def _of_trace(answer: Answer, one: Judgement) -> Answer:
+def _of_trace(answer: Answer, one: Diagnosis) -> Answer:
     # The frame itself if it has no other trace, so that the page carries its CSV once.
     if answer.frame.is_empty() or set(answer.frame["trace_id"]) == {one.trace_id}:
         return answer
     return replace(answer, frame=answer.frame.filter(pl.col("trace_id") == one.trace_id))
 
 
-def _runs(judgements: Sequence[Judgement], names: Mapping[str, str]) -> Table:
+def _runs(diagnoses: Sequence[Diagnosis], names: Mapping[str, str]) -> Table:
     rows = [
         {
             "run": names.get(one.trace_id, one.trace),
@@ -170,7 +170,7 @@ def _runs(judgements: Sequence[Judgement], names: Mapping[str, str]) -> Table:
             "share_pct": one.causes[0].share_pct if one.causes else None,
             "change": change(one)[0][1] if change(one) else None,
         }
-        for one in judgements
+        for one in diagnoses
     ]
     frame = pl.DataFrame(rows, infer_schema_length=None)
     units = {**_UNITS, "gpu_pct": "%"}

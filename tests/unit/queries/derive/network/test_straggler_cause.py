@@ -220,7 +220,7 @@ CPU_CASES = {
 @pytest.mark.parametrize("kind", CPU_CASES)
 def test_why_names_the_cause_of_a_rank_on_the_cpu(kind: str, tmp_path: Path) -> None:
     with tbd_trace.open(cpu_job(tmp_path / "job", kind)) as traces:
-        found = {one.trace: one for one in traces.why().judgements}
+        found = {one.trace: one for one in traces.why().diagnoses}
     (cause,) = [cause for cause in found["job/rank0.json"].causes if cause.cause == "straggler"]
     assert cause.ns_per_step == pytest.approx(20 * MS)
     assert cause.evidence == (
@@ -233,5 +233,5 @@ def test_why_names_the_cause_of_a_rank_on_the_cpu(kind: str, tmp_path: Path) -> 
 @pytest.mark.slow
 def test_why_blames_no_rank_of_equal_ones_on_the_cpu(tmp_path: Path) -> None:
     with tbd_trace.open(cpu_job(tmp_path / "job", "none")) as traces:
-        for one in traces.why().judgements:
+        for one in traces.why().diagnoses:
             assert all(cause.cause != "straggler" for cause in one.causes)

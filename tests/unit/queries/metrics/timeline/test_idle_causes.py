@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from fast import examples
 from made_loop import MS, PAUSE, TAIL, Loop
 from made_trace import MadeDatabase, MadeTrace, Row, metric
-from tbd_trace.why.processes import INPUTS, judgements
+from tbd_trace.why.processes import INPUTS, diagnoses
 
 CALLS = ("cudaLaunchKernel", "cudaDeviceSynchronize", "cudaMalloc", "cudaEventRecord")
 WORKS = ("gpu_", "communication", "straggler", "copies")  # causes while the GPU works
@@ -128,7 +128,7 @@ def test_all_say_the_same_idle_moments(processes: list[Any], window: str) -> Non
         rows = database.metric("idle_causes", window=window)
         steps = database.metric("step_breakdown", window=window)
         database.derive(INPUTS)
-        judged = judgements(database.connection)
+        processes = diagnoses(database.connection)
     total: dict[Device, int] = defaultdict(int)
     for row in rows:
         total[row["pid"] - 100, row["device_id"]] += row["idle_ns"]
@@ -137,7 +137,7 @@ def test_all_say_the_same_idle_moments(processes: list[Any], window: str) -> Non
     assert total == {
         (row["pid"] - 100, row["device_id"]): row["idle_ns"] for row in steps if row["idle_ns"]
     }
-    for one in judged:
+    for one in processes:
         idle = {c.cause: c.share_pct for c in one.causes if not c.cause.startswith(WORKS)}
         mine = (one.pid, one.device_id)
         assert idle == pytest.approx(
@@ -166,7 +166,7 @@ def test_why_is_about_the_same_window(window: str, idle: int, elapsed: int) -> N
         database.set(window=window)
         rows = database.metric("idle_causes", window=window)
         database.derive(INPUTS)
-        (one,) = judgements(database.connection)
+        (one,) = diagnoses(database.connection)
     assert sum(row["idle_ns"] for row in rows) == idle
     assert one.elapsed_ns == elapsed
     shares = {c.cause: c.share_pct for c in one.causes if not c.cause.startswith(WORKS)}
@@ -334,7 +334,7 @@ def test_on_another_clock_causes_are_unknown() -> None:
     with made.connect() as database:
         (row,) = database.metric("idle_causes", window="trace")
         database.derive(INPUTS)
-        (one,) = judgements(database.connection)
+        (one,) = diagnoses(database.connection)
     assert (row["cause"], row["idle_ns"]) == ("unknown", 9_990)
     assert "start before their launch" in row["reason"]
     shares = {cause.cause: cause.share_pct for cause in one.causes}

@@ -1,8 +1,8 @@
-"""Judge one process: shares of causes, evidence, and the gain if a cause vanished."""
+"""Diagnose one process: shares of causes, evidence, and the gain if a cause vanished."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field
 from statistics import median
 from typing import Any
@@ -41,7 +41,7 @@ class TryFirst:
 
 
 @dataclass(frozen=True, slots=True)
-class Judgement:
+class Diagnosis:
     """Why one process is slow."""
 
     trace_id: str
@@ -83,18 +83,18 @@ class Judgement:
         return sum(cause.share_pct for cause in self.causes if is_gpu(cause.cause))
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the judgement as plain values; unknown ones are None."""
+        """Return the diagnosis as plain values; unknown ones are None."""
         return asdict(self)
 
 
-def judge(
+def diagnose(
     program: Program,
     trace: str,
     pid: int | None,
     notes: Sequence[str] = (),
     about: Sequence[str] = (),
-) -> Judgement:
-    """Judge a process.
+) -> Diagnosis:
+    """Diagnose a process.
 
     Args:
         trace: name of its trace.
@@ -118,7 +118,7 @@ def judge(
     # Kernels that repeat may be those of inference.
     is_step = program.trains or base.method != "anchor kernel"
     busy = sum(ns for cause, ns in spent.items() if is_gpu(cause))
-    return Judgement(
+    return Diagnosis(
         trace_id=program.trace_id,
         trace=trace,
         process_id=program.process_id,
@@ -150,6 +150,11 @@ def judge(
         warm_up=_warm_up(base, warm_up, spent),
         base=summarized(base, busy / steps if steps else None),
     )
+
+
+def slowest_first(diagnoses: Iterable[Diagnosis]) -> list[Diagnosis]:
+    """Sort by the time of a step, the longest first; without steps, by that of the trace."""
+    return sorted(diagnoses, key=lambda diagnosis: -(diagnosis.step_ns or diagnosis.elapsed_ns))
 
 
 def is_gpu(cause: str) -> bool:

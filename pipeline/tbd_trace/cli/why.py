@@ -132,12 +132,12 @@ def _width() -> int:
 
 
 def _draw(opened: Traces, found: Why, parameters: dict[str, str], path: Path) -> None:
-    from tbd_trace.why.result import of_process
+    from tbd_trace.why.result import rows_of_process
 
     one = found.slowest
     of_trace = replace(opened, trace_ids=[one.trace_id])
     result = of_trace.run("step_timeline", **parameters)
-    draw(of_trace, replace(result, frame=of_process(result.frame, one)), path)
+    draw(of_trace, replace(result, frame=rows_of_process(result.frame, one)), path)
 
 
 def _add(findings: dict[str, list[dict[str, Any]]], causes: list[dict[str, Any]]) -> None:

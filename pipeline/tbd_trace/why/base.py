@@ -59,19 +59,19 @@ class Base:
     @property
     def stretches(self) -> list[tuple[int, int]]:
         """Periods of steps that follow each other, joined."""
-        found: list[tuple[int, int]] = []
+        joined: list[tuple[int, int]] = []
         for start, end in self.periods:
-            if found and start <= found[-1][1]:
-                found[-1] = found[-1][0], max(end, found[-1][1])
+            if joined and start <= joined[-1][1]:
+                joined[-1] = joined[-1][0], max(end, joined[-1][1])
             else:
-                found.append((start, end))
-        return found
+                joined.append((start, end))
+        return joined
 
 
 def load_base(connection: duckdb.DuckDBPyConnection, trace_id: str, process_id: int) -> Base:
     """Read the base of a process; the relations iteration and host_window exist."""
-    asked = {"trace": trace_id, "process": process_id}
-    return base(connection.execute(_STEPS, asked).fetchall())
+    parameters = {"trace": trace_id, "process": process_id}
+    return base(connection.execute(_STEPS, parameters).fetchall())
 
 
 def base(rows: list[tuple[int, int, int | None, str | None, bool, str, float]]) -> Base:

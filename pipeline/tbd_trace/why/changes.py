@@ -121,13 +121,13 @@ def factors(change: str, case: str, quantity: str) -> dict[str, float]:
 
 def validated_by(changes: Sequence[Change]) -> str | None:
     """Return the measured pairs that support the models of some changes, None without one."""
-    found = [
+    pairs = [
         model.validated_by
         for change in changes
         for model in models()
         if model.change == change.name and model.validated_by
     ]
-    return "; ".join(dict.fromkeys(found)) or None
+    return "; ".join(dict.fromkeys(pairs)) or None
 
 
 def parse_change(text: str) -> Change:

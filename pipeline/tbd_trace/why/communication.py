@@ -23,8 +23,8 @@ def communication(program: Program) -> Communication | None:
     """Return the communication of the steps of a program, None if there is none."""
     ops, device = program.ops, program.device_id
     own = [op for op in program.measured_ops if ops.device[op] == device]
-    spent = [ops.end[op] - ops.start[op] for op in own if is_communication(ops.cause[op])]
-    if not spent or not program.steps:
+    durations = [ops.end[op] - ops.start[op] for op in own if is_communication(ops.cause[op])]
+    if not durations or not program.steps:
         return None
     hidden = time_beside(ops, device, is_communication, is_compute)
     compute = sum(
@@ -34,9 +34,9 @@ def communication(program: Program) -> Communication | None:
     )
     steps = len(program.steps)
     return Communication(
-        sum(spent) / steps,
+        sum(durations) / steps,
         float(hidden[own].sum()) / steps,
         compute / steps,
-        len(spent) / steps,
-        median(spent),
+        len(durations) / steps,
+        median(durations),
     )

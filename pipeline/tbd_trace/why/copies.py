@@ -25,10 +25,10 @@ def checkpoint_copies(program: Program) -> list[int]:
     by_step = [_large(program, range(begin, end), "DtoH") for begin, end in program.steps]
     size = [sum(program.ops.bytes[op] for op in copies) for copies in by_step]
     most = _TIMES_USUAL * max(median(size), _LARGE_BYTES)
-    found = [copies for copies, each in zip(by_step, size, strict=True) if each > most]
-    if len(found) > _MOST_STEPS * len(program.steps):
+    checkpoints = [copies for copies, each in zip(by_step, size, strict=True) if each > most]
+    if len(checkpoints) > _MOST_STEPS * len(program.steps):
         return []
-    return [op for copies in found for op in copies]
+    return [op for copies in checkpoints for op in copies]
 
 
 def offloaded_copies(program: Program) -> int:

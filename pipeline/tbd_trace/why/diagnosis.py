@@ -106,18 +106,18 @@ def diagnose(
     base = program.base
     durations = base.step_ns
     stalled = stalls(program)
-    spent, warm_up = shares_and_warm_up(program, stalled)
-    elapsed = round(sum(spent.values()))
+    ns_by_cause, warm_up = shares_and_warm_up(program, stalled)
+    elapsed = round(sum(ns_by_cause.values()))
     steps = len(durations)
     # Steps of operations without a duration may have none, either.
     gains = len(program.steps) >= FEWEST_STEPS and any(program.op_step_ns)
     error = simulator.strict_error_pct if gains else None
     can_predict = error is not None and program.explains_idle and explains(error)
-    causes = ranked(program, stalled, spent, error, simulator if can_predict else None)
+    causes = ranked(program, stalled, ns_by_cause, error, simulator if can_predict else None)
     change = recommended(causes, base.mean_ns)
     # Kernels that repeat may be those of inference.
     is_step = program.trains or base.method != "anchor kernel"
-    busy = sum(ns for cause, ns in spent.items() if is_gpu(cause))
+    busy = sum(ns for cause, ns in ns_by_cause.items() if is_gpu(cause))
     return Diagnosis(
         trace_id=program.trace_id,
         trace=trace,
@@ -143,11 +143,13 @@ def diagnose(
         then=_then(simulator, change),
         sampled=program.sampled,
         overlap=program.overlap_cost.sentence if program.overlap_cost else None,
-        not_known=not_known(program, spent.get("input_pipeline", 0.0) / max(elapsed, 1), error),
+        not_known=not_known(
+            program, ns_by_cause.get("input_pipeline", 0.0) / max(elapsed, 1), error
+        ),
         covers=missing_content(notes) + unrecorded_graphs(program) + unused_steps(base),
         about=list(about),
         counted=counted(base, "steps" if is_step else "repeats"),
-        warm_up=_warm_up(base, warm_up, spent),
+        warm_up=_warm_up(base, warm_up, ns_by_cause),
         base=summarized(base, busy / steps if steps else None),
     )
 
@@ -162,7 +164,7 @@ def is_gpu(cause: str) -> bool:
     return cause.startswith("gpu_") or cause in ("communication", "straggler", "copies", CHECKPOINT)
 
 
-def _warm_up(base: Base, warm_up: dict[str, float], spent: dict[str, float]) -> str | None:
+def _warm_up(base: Base, warm_up: dict[str, float], ns_by_cause: dict[str, float]) -> str | None:
     # What the steps of the warm-up took more than usual, and the causes that grew most.
     if not base.warm_up or base.mean_ns is None:
         return None
@@ -170,7 +172,7 @@ def _warm_up(base: Base, warm_up: dict[str, float], spent: dict[str, float]) -> 
     more = total - steps * base.mean_ns
     if more <= 0:
         return None
-    usual = {cause: steps * ns / len(base.periods) for cause, ns in spent.items()}
+    usual = {cause: steps * ns / len(base.periods) for cause, ns in ns_by_cause.items()}
     grown = {cause: ns - usual.get(cause, 0.0) for cause, ns in warm_up.items()}
     largest = sorted(grown.items(), key=lambda item: -item[1])[:2]
     parts = [f"{title(cause)} {ns / 1e6:.4g}" for cause, ns in largest if ns > 0.1 * more]

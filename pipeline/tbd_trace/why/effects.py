@@ -169,15 +169,15 @@ def updates(program: Program) -> list[int]:
     ops = program.ops
     kernels = [op for op, kind in enumerate(ops.kind) if kind == "kernel"]
     marked = [place for place, op in enumerate(kernels) if ops.is_update[op]]
-    found: list[int] = []
+    unfused: list[int] = []
     run: list[int] = []
     for place in [*marked, len(kernels) + _LONGEST_BREAK + 2]:
         if run and place - run[-1] > _LONGEST_BREAK + 1:
             if len(run) >= _SHORTEST_RUN:
-                found += kernels[run[0] : run[-1] + 1]
+                unfused += kernels[run[0] : run[-1] + 1]
             run = []
         run.append(place)
-    return found
+    return unfused
 
 
 def _fused_optimizer(

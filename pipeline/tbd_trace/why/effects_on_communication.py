@@ -44,15 +44,17 @@ def comm(
 
 def overlap_comm(facts: ProgramFacts, change: Change, case: str, durations: Durations) -> Durations:
     """Return durations in which all but the last collective run beside the backward pass."""
-    found = facts.communication
-    if found is None or found.hidden_ns >= found.total_ns:
+    communication = facts.communication
+    if communication is None or communication.hidden_ns >= communication.total_ns:
         return durations
     # Kernels of the backward pass take longer beside communication.
     slowdown = factors("overlap_comm", case, "slowdown")["compute"]
-    room = factors("overlap_comm", "likely", "part")["backward"] * found.compute_ns * slowdown
-    hidden = min(found.total_ns * (1 - 1 / max(found.kernels, 1)), room)
-    left = found.total_ns - hidden / slowdown
-    factor = min(left / (found.total_ns - found.hidden_ns), 1.0)
+    room = (
+        factors("overlap_comm", "likely", "part")["backward"] * communication.compute_ns * slowdown
+    )
+    hidden = min(communication.total_ns * (1 - 1 / max(communication.kernels, 1)), room)
+    left = communication.total_ns - hidden / slowdown
+    factor = min(left / (communication.total_ns - communication.hidden_ns), 1.0)
     return comm(facts, replace(change, factor=factor), case, durations)
 
 

@@ -116,8 +116,8 @@ def _unknown(program: Program) -> str:
     if reason := program.skewed.get(program.device_id):
         return reason
     if delays := _delays(program):
-        said = f"operations that begin over 1 ms later than the trace explains: {len(delays)}"
-        return said + _blocked(program, delays)
+        sentence = f"operations that begin over 1 ms later than the trace explains: {len(delays)}"
+        return sentence + _blocked(program, delays)
     return "no launching call recorded"
 
 
@@ -127,14 +127,14 @@ def _blocked(program: Program, delays: Sequence[tuple[int, int]]) -> str:
     start, end = np.asarray(calls.start), np.asarray(calls.end)
     long = np.flatnonzero(end - start > LONG_CALL_NS)
     begun, ended = np.array(delays).T
-    spent: Counter[str] = Counter()
+    ns_by_call: Counter[str] = Counter()
     for name in {calls.name[call] for call in long}:
         own = [call for call in long if calls.name[call] == name]
         elapsed = elapsed_in(start[own], end[own])
-        spent[name] = int((elapsed(ended) - elapsed(begun)).sum())
-    if not spent:
+        ns_by_call[name] = int((elapsed(ended) - elapsed(begun)).sum())
+    if not ns_by_call:
         return ""
-    ((name, ns),) = spent.most_common(1)
+    ((name, ns),) = ns_by_call.most_common(1)
     return f", while the host is in {name}" if 2 * ns > (ended - begun).sum() else ""
 
 
@@ -153,14 +153,14 @@ def _call_names(program: Program, cause: str) -> str:
 
 
 def _communication(program: Program) -> str:
-    said = "communication kernels run alone"
+    sentence = "communication kernels run alone"
     ops = program.ops
     own = [op for op in program.measured_ops if is_communication(ops.cause[op])]
     # The previous operation of the stream computes.
     among = sum((before := ops.previous[op]) >= 0 and is_compute(ops.cause[before]) for op in own)
     if 2 * among <= len(own):
-        return said
-    return f"{said}, in the stream of compute kernels, beside which they cannot run"
+        return sentence
+    return f"{sentence}, in the stream of compute kernels, beside which they cannot run"
 
 
 def _copies(program: Program) -> str:
@@ -189,16 +189,16 @@ _DESCRIBED = {
 
 def _kernels(program: Program, cause: str) -> str:
     ops = program.ops
-    spent: Counter[str] = Counter()
+    ns_by_precision: Counter[str] = Counter()
     number = 0
     for op in program.measured_ops:
         if ops.cause[op] == cause:
             number += 1
-            spent[ops.precision[op]] += ops.end[op] - ops.start[op]
-    total = spent.total()
+            ns_by_precision[ops.precision[op]] += ops.end[op] - ops.start[op]
+    total = ns_by_precision.total()
     shares = [
         f"{100 * ns / total:.0f} % {precision}"
-        for precision, ns in spent.most_common()
+        for precision, ns in ns_by_precision.most_common()
         if precision
     ]
     each = ""
@@ -215,43 +215,43 @@ def not_known(program: Program, input_share: float, error: float | None) -> list
         input_share: part of the time that waits for input.
         error: that of the strict replay, in percent.
     """
-    found = []
+    sentences = []
     tool = program.tool
     if not program.steps:
-        found.append(f"gains: no complete step found; {action(tool, 'steps')}")
+        sentences.append(f"gains: no complete step found; {action(tool, 'steps')}")
     if error is not None and program.knows_launches and not explains(error):
-        found.append(error_sentence(error))
+        sentences.append(error_sentence(error))
     if late := len(_delays(program)):
-        found.append(f"what delays operations ({late}): {action(tool, 'delays')}")
+        sentences.append(f"what delays operations ({late}): {action(tool, 'delays')}")
     if not program.knows_launches:
-        found.append(
+        sentences.append(
             "host causes: launches of more than 20 % of the operations are not recorded; "
             + action(tool, "launches")
         )
     elif early := _early(program):
-        found.append(
+        sentences.append(
             f"host causes: {early} operations start before their launch, so the clocks of GPU and "
             f"host disagree; {action(tool, 'clocks')}"
         )
     elif reason := program.skewed.get(program.device_id):
-        found.append(f"host causes: {reason}; {action(tool, 'clocks')}")
+        sentences.append(f"host causes: {reason}; {action(tool, 'clocks')}")
     if any(kind == "graph" for kind in program.ops.kind):
-        found.append(f"kernels inside graphs: {action(tool, 'graphs')}")
+        sentences.append(f"kernels inside graphs: {action(tool, 'graphs')}")
     if not program.trains:
-        found.append(
+        sentences.append(
             "whether the program trains: it has no range or kernel of a backward pass; "
             f"{action(tool, 'phases')}, or use --set assume_training=true for advice about training"
         )
     if program.ranks and program.ranks[0] < program.ranks[1] and _communicates(program):
         read, there = program.ranks
-        found.append(
+        sentences.append(
             f"how much of the communication waits for slower ranks: {read} of {there} ranks were "
             "read; read all with `tbd-trace ingest --job NAME DIRECTORY`"
         )
     waits = program.input_waits.values()
     if input_share >= _NOTEWORTHY and all(wait.evidence == "copy of the batch" for wait in waits):
-        found.append(f"which code waits for input: {action(tool, 'input')}")
-    return found
+        sentences.append(f"which code waits for input: {action(tool, 'input')}")
+    return sentences
 
 
 def _communicates(program: Program) -> bool:

@@ -70,7 +70,7 @@ class Collective(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class HostEvidence:
     """Operators and layers of each cause, the longest first, and the collectives of a process."""
 
     elapsed_ns: int
@@ -82,12 +82,12 @@ class Shown:
     def work(self, cause: str) -> str:
         """Name the operators and layers that take most of a cause, in shares of the step."""
         own = self.operators.get(cause, [])
-        is_known = any(one.name for one in own)
+        is_known = any(operator.name for operator in own)
         operators = [
-            f"{one.name or 'outside operators'} {self._pct(one.self_ns)}"
-            + (f" ({one.input_type})" if one.input_type else "")
-            for one in own
-            if is_known and self._is_listed(one.self_ns)
+            f"{operator.name or 'outside operators'} {self._pct(operator.self_ns)}"
+            + (f" ({operator.input_type})" if operator.input_type else "")
+            for operator in own
+            if is_known and self._is_listed(operator.self_ns)
         ][:_SHOWN]
         layers = [
             f"{name} {self._pct(ns)}"
@@ -102,8 +102,8 @@ class Shown:
         number = len(self.collectives)
         if not number:
             return "the thread of the steps is in ranges of communication"
-        kinds = ", ".join(sorted({one.kind or "unknown" for one in self.collectives}))
-        sizes = [one.size for one in self.collectives if one.size is not None]
+        kinds = ", ".join(sorted({collective.kind or "unknown" for collective in self.collectives}))
+        sizes = [collective.size for collective in self.collectives if collective.size is not None]
         size = f"{sum(sizes) / max(self.steps, 1) / 1e6:.3g} MB" if len(sizes) == number else ""
         each = f"{number / max(self.steps, 1):.3g} collectives ({kinds})"
         amount = " of ".join(filter(None, (each, size)))
@@ -111,11 +111,17 @@ class Shown:
 
     def straggler(self) -> str:
         """Say which rank the collectives wait for."""
-        last = [one.last_rank for one in self.collectives if one.last_rank is not None]
+        last = [
+            collective.last_rank
+            for collective in self.collectives
+            if collective.last_rank is not None
+        ]
         if not last:
             return "collectives wait for another rank to begin"
         rank = max(sorted(set(last)), key=last.count)
-        why = next(one.why for one in self.collectives if one.last_rank == rank)
+        why = next(
+            collective.why for collective in self.collectives if collective.last_rank == rank
+        )
         return waiting(len(last), last.count(rank), rank, why)
 
     def _pct(self, ns: int) -> str:
@@ -125,27 +131,27 @@ class Shown:
         return 100 * ns >= _LEAST_PCT * self.elapsed_ns
 
 
-def load_shown(
+def load_host_evidence(
     connection: duckdb.DuckDBPyConnection,
     trace_id: str,
     process_id: int,
     elapsed_ns: int,
     steps: int,
-) -> Shown:
+) -> HostEvidence:
     """Read what shows the causes of a process; the relations of ``RELATIONS`` exist.
 
     Args:
         elapsed_ns: time of all steps, to which shares refer.
         steps: number of steps; 0 for the whole trace.
     """
-    asked = {"trace": trace_id, "process": process_id}
+    parameters = {"trace": trace_id, "process": process_id}
     operators: dict[str, list[Operator]] = defaultdict(list)
-    for cause, *operator in connection.execute(_OPERATORS, asked).fetchall():
+    for cause, *operator in connection.execute(_OPERATORS, parameters).fetchall():
         operators[cause].append(Operator(*operator))
     layers: dict[str, list[tuple[str, int]]] = defaultdict(list)
-    for cause, layer, ns in connection.execute(_LAYERS, asked).fetchall():
+    for cause, layer, ns in connection.execute(_LAYERS, parameters).fetchall():
         layers[cause].append((layer, ns))
-    collectives = connection.execute(_COLLECTIVES, asked).fetchall()
-    return Shown(
-        elapsed_ns, steps, operators, layers, [Collective(*found) for found in collectives]
+    collectives = connection.execute(_COLLECTIVES, parameters).fetchall()
+    return HostEvidence(
+        elapsed_ns, steps, operators, layers, [Collective(*row) for row in collectives]
     )

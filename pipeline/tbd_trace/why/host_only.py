@@ -15,7 +15,7 @@ from tbd_trace.why.cause_names import title
 from tbd_trace.why.changes import parts
 from tbd_trace.why.covers import missing_content, unused_steps
 from tbd_trace.why.diagnosis import FEWEST_STEPS, Diagnosis, try_first
-from tbd_trace.why.host_evidence import RELATIONS, Shown, load_shown
+from tbd_trace.why.host_evidence import RELATIONS, HostEvidence, load_host_evidence
 from tbd_trace.why.ranking import Cause, recommended
 
 INPUTS = ("host_step", "host_cause_interval", *RELATIONS, "iteration", "host_window", "process",
@@ -29,7 +29,7 @@ FROM host_step h
 JOIN trace t USING (trace_id)
 LEFT JOIN process p ON p.trace_id = h.trace_id AND p.process_id = h.process_id
 ORDER BY h.trace_id, h.process_id, h.iteration"""
-_SPENT = """
+_CAUSE_NS = """
 SELECT cause, sum(end_ns - start_ns)::BIGINT
 FROM host_cause_interval
 WHERE trace_id = $trace AND process_id = $process
@@ -73,23 +73,26 @@ class _Step(NamedTuple):
 
 def host_diagnoses(connection: duckdb.DuckDBPyConnection) -> list[Diagnosis]:
     """Diagnose every process without GPU operations; the relations of ``INPUTS`` exist."""
-    steps = [_Step(*row) for row in connection.execute(_STEPS).fetchall()]
-    found = []
-    for (trace_id, process_id), own in groupby(steps, key=lambda s: (s.trace_id, s.process_id)):
-        each = list(own)
-        spent = connection.execute(_SPENT, {"trace": trace_id, "process": process_id}).fetchall()
-        elapsed = sum(step.step_ns for step in each)
-        number = sum(step.iteration is not None for step in each)
-        shown = load_shown(connection, trace_id, process_id, elapsed, number)
+    all_steps = [_Step(*row) for row in connection.execute(_STEPS).fetchall()]
+    diagnoses = []
+    for (trace_id, process_id), own in groupby(all_steps, key=lambda s: (s.trace_id, s.process_id)):
+        steps = list(own)
+        parameters = {"trace": trace_id, "process": process_id}
+        ns_by_cause = dict(connection.execute(_CAUSE_NS, parameters).fetchall())
+        elapsed = sum(step.step_ns for step in steps)
+        number = sum(step.iteration is not None for step in steps)
+        evidence = load_host_evidence(connection, trace_id, process_id, elapsed, number)
         base = load_base(connection, trace_id, process_id)
-        found.append(_diagnosis(each, dict(spent), shown, base))
-    return found
+        diagnoses.append(_diagnosis(steps, ns_by_cause, evidence, base))
+    return diagnoses
 
 
-def _diagnosis(steps: list[_Step], spent: Mapping[str, int], shown: Shown, base: Base) -> Diagnosis:
+def _diagnosis(
+    steps: list[_Step], ns_by_cause: Mapping[str, int], host_evidence: HostEvidence, base: Base
+) -> Diagnosis:
     first, durations = steps[0], [step.step_ns for step in steps if step.iteration is not None]
     mean = fmean(durations) if durations else None
-    causes = sorted(_causes(steps, spent, shown), key=lambda cause: -cause.share_pct)
+    causes = sorted(_causes(steps, ns_by_cause, host_evidence), key=lambda cause: -cause.share_pct)
     change = recommended(causes, mean)
     return Diagnosis(
         trace_id=first.trace_id,
@@ -103,7 +106,7 @@ def _diagnosis(steps: list[_Step], spent: Mapping[str, int], shown: Shown, base:
         p5_step_ns=percentile(durations, 5),
         p95_step_ns=percentile(durations, 95),
         gpu_step_ns=None,
-        elapsed_ns=shown.elapsed_ns,
+        elapsed_ns=host_evidence.elapsed_ns,
         judged_steps=len(durations),
         judged_step_ns=mean,
         measured_over=counted(base) if durations else "whole trace",
@@ -113,67 +116,80 @@ def _diagnosis(steps: list[_Step], spent: Mapping[str, int], shown: Shown, base:
         causes=causes,
         change=change.cause if change else None,
         try_first=try_first(change, mean),
-        not_known=_not_known(first, causes, shown),
+        not_known=_not_known(first, causes, host_evidence),
         covers=missing_content(first.notes or ()) + unused_steps(base),
         base=summarized(base, None),
         counted=counted(base),
     )
 
 
-def _causes(steps: list[_Step], spent: Mapping[str, int], shown: Shown) -> list[Cause]:
-    found = []
-    largest = max((ns for cause, ns in spent.items() if cause.startswith("cpu_")), default=0)
-    for cause, ns in spent.items():
+def _causes(
+    steps: list[_Step], ns_by_cause: Mapping[str, int], host_evidence: HostEvidence
+) -> list[Cause]:
+    causes = []
+    largest = max((ns for cause, ns in ns_by_cause.items() if cause.startswith("cpu_")), default=0)
+    for cause, ns in ns_by_cause.items():
         if cause == "input_pipeline":
             continue
-        evidence = _evidence(cause, shown)
+        evidence = _evidence(cause, host_evidence)
         if cause.startswith("cpu_") and ns == largest and (threads := steps[0].operator_threads):
             evidence += f"; operators ran on {threads} thread{'s' if threads > 1 else ''}"
-            largest = -1  # said once
-        found.append(
+            largest = -1  # stated once
+        causes.append(
             Cause(
                 cause,
                 # Without phases, there is no other work.
-                title(cause) if cause != "cpu_work" or _has_phases(spent) else "work on the CPU",
-                100 * ns / shown.elapsed_ns,
-                ns / shown.steps if shown.steps else None,
+                title(cause)
+                if cause != "cpu_work" or _has_phases(ns_by_cause)
+                else "work on the CPU",
+                100 * ns / host_evidence.elapsed_ns,
+                ns / host_evidence.steps if host_evidence.steps else None,
                 evidence,
                 "high",
-                advice=_advice(cause, 100 * ns / shown.elapsed_ns, shown, trains=steps[0].trains),
+                advice=_advice(
+                    cause,
+                    100 * ns / host_evidence.elapsed_ns,
+                    host_evidence,
+                    trains=steps[0].trains,
+                ),
             )
         )
     if steps[0].evidence is not None:
-        others = max((cause.share_pct for cause in found if cause.advice), default=0.0)
-        found.append(_loading(steps, spent.get("input_pipeline", 0), shown, others))
-    return found
+        others = max((cause.share_pct for cause in causes if cause.advice), default=0.0)
+        causes.append(_loading(steps, ns_by_cause.get("input_pipeline", 0), host_evidence, others))
+    return causes
 
 
-def _has_phases(spent: Mapping[str, int]) -> bool:
-    return any(phase in spent for phase in _PHASES)
+def _has_phases(ns_by_cause: Mapping[str, int]) -> bool:
+    return any(phase in ns_by_cause for phase in _PHASES)
 
 
-def _evidence(cause: str, shown: Shown) -> str:
+def _evidence(cause: str, host_evidence: HostEvidence) -> str:
     if cause == "straggler":
-        return shown.straggler()
+        return host_evidence.straggler()
     if cause == "communication":
-        return shown.communication()
-    work = shown.work(cause)
+        return host_evidence.communication()
+    work = host_evidence.work(cause)
     return work or ("the rest of the steps" if cause == "cpu_work" else _RANGES)
 
 
-def _advice(cause: str, share_pct: float, shown: Shown, *, trains: bool) -> str | None:
+def _advice(
+    cause: str, share_pct: float, host_evidence: HostEvidence, *, trains: bool
+) -> str | None:
     if not trains or share_pct < _LEAST_SHARE_PCT:
         return None
     if cause == "straggler":
         return _ADVICE_STRAGGLER
-    if cause != "communication" or not (shown.steps and shown.collectives):
+    if cause != "communication" or not (host_evidence.steps and host_evidence.collectives):
         return None
-    many = len(shown.collectives) > _FEW_BUCKETS * shown.steps
+    many = len(host_evidence.collectives) > _FEW_BUCKETS * host_evidence.steps
     return _ADVICE_BUCKETS if many else _ADVICE_GLOO
 
 
-def _loading(steps: list[_Step], waited: int, shown: Shown, others_pct: float) -> Cause:
-    number, elapsed = shown.steps, shown.elapsed_ns
+def _loading(
+    steps: list[_Step], waited: int, host_evidence: HostEvidence, others_pct: float
+) -> Cause:
+    number, elapsed = host_evidence.steps, host_evidence.elapsed_ns
     waiting = sum(step.ranges > 0 for step in steps)
     where = f", {waiting} of {number} steps" if number else ""
     best = likely = worst = None
@@ -201,17 +217,19 @@ def _loading(steps: list[_Step], waited: int, shown: Shown, others_pct: float) -
     )
 
 
-def _not_known(first: _Step, causes: list[Cause], shown: Shown) -> list[str]:
-    found = [_GPU]
+def _not_known(first: _Step, causes: list[Cause], host_evidence: HostEvidence) -> list[str]:
+    sentences = [_GPU]
     if first.evidence is None:
-        found.append(f"waits for input: no range marks them; {action(first.tool, 'input')}")
+        sentences.append(f"waits for input: no range marks them; {action(first.tool, 'input')}")
     if first.iteration is None:
-        found.append(f"times per step: no step is marked; {action(first.tool, 'steps')}")
+        sentences.append(f"times per step: no step is marked; {action(first.tool, 'steps')}")
     if not any(cause.cause in _PHASES for cause in causes):
-        found.append(f"phases: no range marks them; {action(first.tool, 'phases')}")
+        sentences.append(f"phases: no range marks them; {action(first.tool, 'phases')}")
     if first.operator_threads is not None:
-        found.append(_THREADS)
-    is_alone = shown.collectives and not any(one.is_matched for one in shown.collectives)
+        sentences.append(_THREADS)
+    is_alone = host_evidence.collectives and not any(
+        collective.is_matched for collective in host_evidence.collectives
+    )
     if is_alone and any(cause.cause == "communication" for cause in causes):
-        found.append(_RANKS)
-    return found
+        sentences.append(_RANKS)
+    return sentences

@@ -52,8 +52,8 @@ def time_beside(
     start, end = np.asarray(ops.start), np.asarray(ops.end)
     here = np.equal(ops.device, device_id)
     own, other = (
-        here & np.array([is_asked(cause) for cause in ops.cause], dtype=bool)
-        for is_asked in (is_own, is_other)
+        here & np.array([is_wanted(cause) for cause in ops.cause], dtype=bool)
+        for is_wanted in (is_own, is_other)
     )
     elapsed = elapsed_in(start[other], end[other])
     beside: NDArray[np.int64] = np.where(own, elapsed(end) - elapsed(start), 0)

@@ -16,7 +16,7 @@ from tbd_trace.why.overlap import is_communication
 from tbd_trace.why.shares import shares
 from tbd_trace.why.whatif import Simulator
 
-_OF_COMMUNICATION = {"comm", "overlap_comm", "bucket", "compress"}
+_COMMUNICATION_CHANGES = {"comm", "overlap_comm", "bucket", "compress"}
 _NO_PREDICTION = (
     "memory limits, accuracy, other algorithms of a library and work that a new loader adds are "
     "not modelled"
@@ -62,11 +62,11 @@ def predicted(sim: Simulator, changes: Sequence[Change], pid: int | None) -> Wha
         )
     if not explains(sim.strict_error_pct):
         raise CannotAnswerError(f"whatif has no answer; {error_sentence(sim.strict_error_pct)}")
-    found = sim.predict(changes)
+    prediction = sim.predict(changes)
     after = sim.after(changes)
     left = shares(after, sim.stalls)
     # With more workers the loader may still limit the step, which the replay does not contain.
-    waits = found.likely_ns * len(after.steps) - sum(left.values())
+    waits = prediction.likely_ns * len(after.steps) - sum(left.values())
     if waits > 0 and any(change.name == "workers" for change in changes):
         left["input_pipeline"] = left.get("input_pipeline", 0.0) + waits
     top = max(left, key=lambda cause: left[cause])
@@ -75,11 +75,11 @@ def predicted(sim: Simulator, changes: Sequence[Change], pid: int | None) -> Wha
         trace_id=program.trace_id,
         pid=pid,
         now_step_ns=sim.measured_ns,
-        step_ns=found.likely_ns,
-        gain_pct=100 * (sim.measured_ns / found.likely_ns - 1),
-        best_step_ns=found.best_ns,
-        likely_step_ns=found.likely_ns,
-        worst_step_ns=found.worst_ns,
+        step_ns=prediction.likely_ns,
+        gain_pct=100 * (sim.measured_ns / prediction.likely_ns - 1),
+        best_step_ns=prediction.best_ns,
+        likely_step_ns=prediction.likely_ns,
+        worst_step_ns=prediction.worst_ns,
         validated_by=validated_by(changes),
         evidence="estimated, unvalidated" if _is_unvalidated(changes) else "replay",
         top_cause=title(top),
@@ -101,7 +101,7 @@ def _notes(sim: Simulator, changes: Sequence[Change]) -> list[str]:
         notes.append("no wait for another rank was found; read the traces of all ranks together")
     if names & {"input", "workers"} and not program.input_waits:
         notes.append("no wait for input was found")
-    if names & _OF_COMMUNICATION:
+    if names & _COMMUNICATION_CHANGES:
         precisions = {
             precision
             for cause, precision in zip(program.ops.cause, program.ops.precision, strict=True)

@@ -73,16 +73,16 @@ def programs(
     Args:
         without_kernels: also processes with other GPU operations only.
     """
-    found = connection.execute(_PROCESSES, {"all": without_kernels}).fetchall()
-    for row in found:
+    rows = connection.execute(_PROCESSES, {"all": without_kernels}).fetchall()
+    for row in rows:
         yield _process(connection, row)  # a variable would keep the program while the next is read
 
 
 def _process(connection: duckdb.DuckDBPyConnection, row: Sequence[Any]) -> Process:
     trace_id, process_id, name, pid, tool, notes, trains, batch, precision = row
     program = load(connection, trace_id, process_id, tool, trains=trains)
-    asked = {"trace": trace_id, "device": program.device_id, "process": process_id}
-    gpu = next(iter(connection.execute(_GPU_NAME, asked).fetchall()), ())
+    parameters = {"trace": trace_id, "device": program.device_id, "process": process_id}
+    gpu = next(iter(connection.execute(_GPU_NAME, parameters).fetchall()), ())
     about = [_TOOLS.get(tool, tool), *gpu, f"batch {batch}" if batch else None, precision]
     return Process(program, name, pid, notes or (), [part for part in about if part])
 
@@ -93,9 +93,9 @@ def diagnoses(connection: duckdb.DuckDBPyConnection) -> list[Diagnosis]:
     The relations of ``INPUTS`` exist.
     """
     # `map` keeps no program while the next one is read.
-    of_all = map(_diagnosis, programs(connection))
+    all_diagnoses = map(_diagnosis, programs(connection))
     # Without a duration there is nothing to divide.
-    return slowest_first(diagnosis for diagnosis in of_all if diagnosis.causes)
+    return slowest_first(diagnosis for diagnosis in all_diagnoses if diagnosis.causes)
 
 
 def _diagnosis(process: Process) -> Diagnosis:
@@ -107,21 +107,21 @@ def gpus(
 ) -> Callable[[str], tuple[Gpu, Gpu]]:
     """Return a function of the name of a GPU: rates of the program's GPU, and of that one."""
 
-    def of(name: str) -> tuple[Gpu, Gpu]:
+    def rates(name: str) -> tuple[Gpu, Gpu]:
         other = connection.execute(_OTHER_GPU, {"name": name}).fetchall()
         if not other:
             known = connection.execute("SELECT product FROM gpu_products ORDER BY ALL").fetchall()
             products = ", ".join(product for (product,) in known)
             raise UsageError(f"--change gpu={name}: unknown; use one of {products}")
-        asked = {
+        parameters = {
             "trace": program.trace_id, "device": program.device_id, "process": program.process_id
         }  # fmt: skip
-        this = connection.execute(_THIS_GPU, asked).fetchall()
+        this = connection.execute(_THIS_GPU, parameters).fetchall()
         if not this or None in (*this[0], *other[0]):
             raise UsageError(f"--change gpu={name}: SMs, clock or bandwidth of a GPU are unknown")
         return Gpu(*this[0]), Gpu(*other[0])
 
-    return of
+    return rates
 
 
 def simulator(connection: duckdb.DuckDBPyConnection, program: Program) -> Simulator:

@@ -154,13 +154,13 @@ class Program:
     def gains_by_amp(self) -> bool:
         """True if matrix work, or attention without any, is not in half precision already."""
         ops = self.ops
-        spent, of_attention = Counter[bool](), Counter[bool]()
+        matrix_ns, attention_ns = Counter[bool](), Counter[bool]()
         for op, precision in enumerate(ops.precision):
             if precision and not is_communication(ops.cause[op]):
-                counted = of_attention if ops.cause[op] == "gpu_attention" else spent
+                counted = attention_ns if ops.cause[op] == "gpu_attention" else matrix_ns
                 counted[precision == "half"] += ops.end[op] - ops.start[op]
-        spent = spent or of_attention
-        return spent[False] > _LEAST_FULL * spent.total()
+        matrix_ns = matrix_ns or attention_ns
+        return matrix_ns[False] > _LEAST_FULL * matrix_ns.total()
 
     @property
     def measured_ops(self) -> range:

@@ -124,18 +124,18 @@ def load(
         return frame(connection.sql(sql, params=values))
 
     def columns(sql: str) -> list[Any]:
-        found: list[Any] = []
+        lists: list[Any] = []
         for first in count(1, _MOST_ROWS):
             part = rows(sql, first=first, last=first + _MOST_ROWS - 1)
             if first == 1:
-                found = list(map(_values, part))
+                lists = list(map(_values, part))
             else:
-                for column, values in zip(found, part, strict=True):
+                for column, values in zip(lists, part, strict=True):
                     column.extend(_values(values))
                 return_memory(connection)
             if part.height < _MOST_ROWS:
                 break
-        return found
+        return lists
 
     windows, waits, late = rows(_STEPS), rows(_INPUT).rows(), rows(_RANKS).rows()
     ((stream_gap_ns, launch_lag_ns),) = rows(_USUAL).rows()
@@ -183,7 +183,7 @@ def _values(column: pl.Series) -> Any:
 
 def _busiest(ops: Ops) -> int:
     # of a process without steps; step_window chooses it in the same way
-    spent = Counter[int]()
+    busy_ns = Counter[int]()
     for device, start, end in zip(ops.device, ops.start, ops.end, strict=True):
-        spent[device] += end - start
-    return min(spent, key=lambda device: (-spent[device], device))
+        busy_ns[device] += end - start
+    return min(busy_ns, key=lambda device: (-busy_ns[device], device))

@@ -52,7 +52,7 @@ class Cause:
 def ranked(
     program: Program,
     stalled: Mapping[int, int],
-    spent: dict[str, float],
+    ns_by_cause: dict[str, float],
     error: float | None,
     simulator: Simulator | None,
 ) -> list[Cause]:
@@ -60,18 +60,18 @@ def ranked(
 
     Args:
         stalled: the usual pause before each call that the host reached late, in ns.
-        spent: time of each cause in ns.
+        ns_by_cause: time of each cause.
         error: error of the replay in percent; None without a replay.
         simulator: None if no gain can be predicted.
     """
-    elapsed = sum(spent.values())
+    elapsed = sum(ns_by_cause.values())
     causes = []
-    for cause, ns in sorted(spent.items(), key=lambda item: (-item[1], item[0])):
+    for cause, ns in sorted(ns_by_cause.items(), key=lambda item: (-item[1], item[0])):
         share = 100 * ns / elapsed
         sim = simulator if share >= _LEAST_SHARE_PCT else None
         change, gain = _best_change(changes_for(program, cause), sim)
         is_too_small = simulator is not None and share < _LEAST_SHARE_PCT
-        advice = None if is_too_small else _advice(program, spent, cause, change, gain)
+        advice = None if is_too_small else _advice(program, ns_by_cause, cause, change, gain)
         causes.append(
             Cause(
                 cause,
@@ -90,7 +90,7 @@ def ranked(
 
 def _advice(
     program: Program,
-    spent: dict[str, float],
+    ns_by_cause: dict[str, float],
     cause: str,
     change: Change | None,
     gain: Prediction | None,
@@ -98,7 +98,9 @@ def _advice(
     about = causes_by_name()[cause]
     if gain and (program.base.mean_ns or 0.0) < _LEAST_GAIN * gain.likely_ns:
         return None
-    if (about["training"] and not program.trains) or _is_in_vain(program, spent, cause, change):
+    if (about["training"] and not program.trains) or _is_in_vain(
+        program, ns_by_cause, cause, change
+    ):
         return None
     if cause == "copies" and offloaded_copies(program):
         return _OFFLOADED
@@ -106,12 +108,12 @@ def _advice(
 
 
 def _is_in_vain(
-    program: Program, spent: dict[str, float], cause: str, change: Change | None
+    program: Program, ns_by_cause: dict[str, float], cause: str, change: Change | None
 ) -> bool:
-    elapsed = sum(spent.values())
+    elapsed = sum(ns_by_cause.values())
     if cause == "host":
         # A GPU graph replays steps that repeat.
-        is_small = 100 * spent[cause] < _LEAST_HOST_PCT * elapsed
+        is_small = 100 * ns_by_cause[cause] < _LEAST_HOST_PCT * elapsed
         return change is None or is_small or not program.steps
     if cause == "memory_allocation":
         # A program allocates when it begins.
@@ -119,7 +121,7 @@ def _is_in_vain(
         return not program.steps and allocations < _MANY_ALLOCATIONS
     if cause.startswith(_PRODUCTS):
         # Faster kernels do not help a step that waits for the host.
-        host = spent.get("host", 0.0) + spent.get("input_pipeline", 0.0)
+        host = ns_by_cause.get("host", 0.0) + ns_by_cause.get("input_pipeline", 0.0)
         return change is None or 100 * host >= _HOST_BOUND_PCT * elapsed
     return False
 
@@ -148,13 +150,13 @@ def changes_for(program: Program, cause: str) -> list[Change]:
     name = causes_by_name()[cause]["change"]
     if not name or (cause.startswith(_PRODUCTS) and not program.gains_by_amp):
         return []
-    found = communication(program) if is_communication(cause) else None
+    per_step = communication(program) if is_communication(cause) else None
     if name == "graph" and program.launches_graphs:
         return []
     names = [name]
-    if found is not None and found.hidden_ns < _HIDDEN * found.total_ns:
+    if per_step is not None and per_step.hidden_ns < _HIDDEN * per_step.total_ns:
         names.append("overlap_comm")
-    if found is not None and found.kernels >= _MANY and found.median_ns < _SHORT_NS:
+    if per_step is not None and per_step.kernels >= _MANY and per_step.median_ns < _SHORT_NS:
         names.append("bucket")
     return [parse_change(name) for name in names]
 
@@ -179,7 +181,7 @@ def recommended(causes: Sequence[Cause], now_ns: float | None) -> Cause | None:
             return first
         least = _SIMPLER * (now_ns - most)
         simpler = (
-            one for likely, one in known if one.remedy != "graph" and now_ns - likely >= least
+            cause for likely, cause in known if cause.remedy != "graph" and now_ns - likely >= least
         )
         return next(simpler, first)
     return advised[0] if advised and advised[0].share_pct >= _LEAST_SHARE_WITHOUT_GAIN_PCT else None

@@ -27,14 +27,14 @@ Row = dict[str, Any]
 
 def step_cause(connection: duckdb.DuckDBPyConnection) -> pl.DataFrame:
     """Return the causes of each process, by rank."""
-    return _frame(row for one in diagnoses(connection) for row in _causes(one))
+    return _frame(row for diagnosis in diagnoses(connection) for row in _causes(diagnosis))
 
 
-def _causes(one: Diagnosis) -> Iterator[Row]:
-    about = one.to_dict()
+def _causes(diagnosis: Diagnosis) -> Iterator[Row]:
+    about = diagnosis.to_dict()
     for rank, cause in enumerate(about["causes"], 1):
-        gain_pct = _gain_pct(one.judged_step_ns, cause["likely_step_ns"])
-        is_change = cause["cause"] == one.change
+        gain_pct = _gain_pct(diagnosis.judged_step_ns, cause["likely_step_ns"])
+        is_change = cause["cause"] == diagnosis.change
         yield about | cause | {"rank": rank, "gain_pct": gain_pct, "is_change": is_change}
 
 
@@ -45,40 +45,42 @@ def _gain_pct(now_ns: float | None, then_ns: float | None) -> float | None:
 def cause_interval(connection: duckdb.DuckDBPyConnection) -> pl.DataFrame:
     """Return the causes of each device of a process over time."""
     return _together(
-        _intervals(one, program, stalled)
-        for one in programs(connection, without_kernels=True)
-        for stalled in [stalls(one.program)]
-        for program in map(one.program.on, one.program.devices)
+        _intervals(process, program, stalled)
+        for process in programs(connection, without_kernels=True)
+        for stalled in [stalls(process.program)]
+        for program in map(process.program.on, process.program.devices)
     )
 
 
-def _intervals(one: Process, program: Program, stalled: Collection[int]) -> pl.DataFrame:
+def _intervals(process: Process, program: Program, stalled: Collection[int]) -> pl.DataFrame:
     import numpy as np
     import polars as pl
 
-    found = merged(intervals(program, stalled))
-    names = pl.Series(found.names, dtype=pl.String)
+    columns = merged(intervals(program, stalled))
+    names = pl.Series(columns.names, dtype=pl.String)
     return pl.DataFrame(
         {
-            "start_ns": np.asarray(found.start_ns),
-            "end_ns": np.asarray(found.end_ns),
-            "cause": names.gather(np.asarray(found.cause)),
-            "share": np.asarray(found.share),
+            "start_ns": np.asarray(columns.start_ns),
+            "end_ns": np.asarray(columns.end_ns),
+            "cause": names.gather(np.asarray(columns.cause)),
+            "share": np.asarray(columns.share),
         }
-    ).select(*_keys(one), pl.lit(program.device_id).alias("device_id"), pl.all())
+    ).select(*_keys(process), pl.lit(program.device_id).alias("device_id"), pl.all())
 
 
 def replay_event(connection: duckdb.DuckDBPyConnection) -> pl.DataFrame:
     """Return the times of all calls and operations of each process after the changes."""
-    changes = _parsed(_asked(connection))
+    changes = _parsed(_changes_text(connection))
     return _together(
         frame
-        for one in programs(connection)
-        for frame in _events(one, Simulator(one.program, gpus(connection, one.program)), changes)
+        for process in programs(connection)
+        for frame in _events(
+            process, Simulator(process.program, gpus(connection, process.program)), changes
+        )
     )
 
 
-def _events(one: Process, sim: Simulator, changes: list[Change]) -> Iterator[pl.DataFrame]:
+def _events(process: Process, sim: Simulator, changes: list[Change]) -> Iterator[pl.DataFrame]:
     import polars as pl
 
     times, names = sim.schedule(changes), _names(changes)
@@ -86,21 +88,21 @@ def _events(one: Process, sim: Simulator, changes: list[Change]) -> Iterator[pl.
     for event, (starts, ends) in (("call", calls), ("operation", ops)):
         frame = pl.DataFrame({"start_ns": starts, "end_ns": ends})
         if event == "operation":  # as in gpu_chain, which has no edges of steps
-            frame = frame.filter(pl.Series(one.program.ops.kind) != EDGE)
+            frame = frame.filter(pl.Series(process.program.ops.kind) != EDGE)
         yield frame.with_row_index("position", 1).select(
-            *_keys(one), pl.lit(names).alias("change"), pl.lit(event).alias("event"), pl.all()
+            *_keys(process), pl.lit(names).alias("change"), pl.lit(event).alias("event"), pl.all()
         )
 
 
 def changed_step(connection: duckdb.DuckDBPyConnection) -> pl.DataFrame:
     """Return the step of each process after the changes, or after each change by itself."""
-    asked = _asked(connection)
-    each = [_parsed(asked)] if asked else [[parse_change(name)] for name in _alone()]
+    text = _changes_text(connection)
+    groups = [_parsed(text)] if text else [[parse_change(name)] for name in _alone()]
     return _frame(
         row
-        for one in programs(connection)
-        if len(one.program.steps) >= FEWEST_STEPS
-        for row in _predictions(one, simulator(connection, one.program), each)
+        for process in programs(connection)
+        if len(process.program.steps) >= FEWEST_STEPS
+        for row in _predictions(process, simulator(connection, process.program), groups)
     )
 
 
@@ -108,16 +110,16 @@ def _alone() -> list[str]:
     return [name for name in CHANGES if name not in WITH_ARGUMENT]
 
 
-def _predictions(one: Process, sim: Simulator, each: list[list[Change]]) -> Iterator[Row]:
-    for changes in each:
-        row = _key(one) | {"change": _names(changes)}
+def _predictions(process: Process, sim: Simulator, groups: list[list[Change]]) -> Iterator[Row]:
+    for changes in groups:
+        row = _key(process) | {"change": _names(changes)}
         try:
-            yield row | predicted(sim, changes, one.pid).to_dict() | {"reason": None}
+            yield row | predicted(sim, changes, process.pid).to_dict() | {"reason": None}
         except CannotAnswerError as error:
             yield row | {"now_step_ns": sim.measured_ns, "notes": [], "reason": str(error)}
 
 
-def _asked(connection: duckdb.DuckDBPyConnection) -> str:
+def _changes_text(connection: duckdb.DuckDBPyConnection) -> str:
     ((text,),) = connection.execute("SELECT coalesce(getvariable('change'), '')").fetchall()
     return str(text).strip()
 
@@ -130,21 +132,21 @@ def _names(changes: Sequence[Change]) -> str:
     return " + ".join(change.text for change in changes)
 
 
-def _key(one: Process) -> Row:
-    return {"trace_id": one.program.trace_id, "process_id": one.program.process_id}
+def _key(process: Process) -> Row:
+    return {"trace_id": process.program.trace_id, "process_id": process.program.process_id}
 
 
-def _keys(one: Process) -> list[pl.Expr]:
+def _keys(process: Process) -> list[pl.Expr]:
     import polars as pl
 
-    return [pl.lit(value).alias(name) for name, value in _key(one).items()]
+    return [pl.lit(value).alias(name) for name, value in _key(process).items()]
 
 
 def _together(frames: Iterable[pl.DataFrame]) -> pl.DataFrame:
     import polars as pl
 
-    found = list(frames)
-    return pl.concat(found, how="vertical_relaxed") if found else pl.DataFrame()
+    tables = list(frames)
+    return pl.concat(tables, how="vertical_relaxed") if tables else pl.DataFrame()
 
 
 def _frame(rows: Iterable[Row]) -> pl.DataFrame:

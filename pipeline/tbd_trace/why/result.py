@@ -29,22 +29,22 @@ class Why:
         """Return the diagnosis of the slowest process; others are listed under ``others``."""
         others = [
             {
-                "trace_id": one.trace_id,
-                "pid": one.pid,
-                "steps": one.steps,
-                "step_ns": one.step_ns,
-                "cause": one.causes[0].cause,
-                "share_pct": one.causes[0].share_pct,
+                "trace_id": other.trace_id,
+                "pid": other.pid,
+                "steps": other.steps,
+                "step_ns": other.step_ns,
+                "cause": other.causes[0].cause,
+                "share_pct": other.causes[0].share_pct,
             }
-            for one in self.diagnoses[1:]
+            for other in self.diagnoses[1:]
         ]
         return self.slowest.to_dict() | {"others": others}
 
     def __repr__(self) -> str:
-        one, others = self.slowest, len(self.diagnoses) - 1
+        slowest, others = self.slowest, len(self.diagnoses) - 1
         more = f", {others} more" if others else ""
-        largest = one.causes[0]
-        return f"<Why of {one.trace}: {largest.title} {largest.share_pct:.0f} %{more}>"
+        largest = slowest.causes[0]
+        return f"<Why of {slowest.trace}: {largest.title} {largest.share_pct:.0f} %{more}>"
 
     def __str__(self) -> str:
         return text(self.diagnoses)
@@ -53,8 +53,10 @@ class Why:
         return f"<pre>{escape(str(self))}</pre>"
 
 
-def of_process(frame: pl.DataFrame, one: Diagnosis) -> pl.DataFrame:
+def rows_of_process(frame: pl.DataFrame, diagnosis: Diagnosis) -> pl.DataFrame:
     """Return the rows about the process of a diagnosis."""
     import polars as pl  # noqa: PLC0415 - its import takes time
 
-    return frame.filter(pl.col("trace_id") == one.trace_id, pl.col("pid").eq_missing(one.pid))
+    return frame.filter(
+        pl.col("trace_id") == diagnosis.trace_id, pl.col("pid").eq_missing(diagnosis.pid)
+    )

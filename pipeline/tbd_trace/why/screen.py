@@ -49,60 +49,64 @@ def text(
         width: characters of a line.
         files: the arguments that name the traces, for the commands that show more.
     """
-    one, *others = diagnoses
-    lines = labelled("", [about(one), heading(one)], width=width, label_width=0)
-    lines += ["", "Where a step goes" if one.step_ns else "Where the time goes"]
-    lines += _causes(one, top, everything=everything, width=width)
+    slowest, *others = diagnoses
+    lines = labelled("", [about(slowest), heading(slowest)], width=width, label_width=0)
+    lines += ["", "Where a step goes" if slowest.step_ns else "Where the time goes"]
+    lines += _causes(slowest, top, everything=everything, width=width)
     lines.append("")
-    for label, sentence in sentences(one):
+    for label, sentence in sentences(slowest):
         lines += labelled(label, [sentence], width=width)
-    lines += labelled("Not known", one.not_known, width=width)
+    lines += labelled("Not known", slowest.not_known, width=width)
     lines += _others(others, width)
-    asked = " ".join(files)
-    closer = [f"tbd-trace report {asked}", f"tbd-trace why {asked} --all"] if files else []
+    arguments = " ".join(files)
+    closer = [f"tbd-trace report {arguments}", f"tbd-trace why {arguments} --all"] if files else []
     lines += labelled("Look closer", closer, width=width)
     return "\n".join(lines) + "\n"
 
 
-def about(one: Diagnosis) -> str:
+def about(diagnosis: Diagnosis) -> str:
     """Name the trace, its profiler, its GPU, its batch size and its precision."""
-    return " · ".join([one.trace, *one.about])
+    return " · ".join([diagnosis.trace, *diagnosis.about])
 
 
-def heading(one: Diagnosis) -> str:
+def heading(diagnosis: Diagnosis) -> str:
     """State the steps used, the mean step, and the share of it in which the GPU works."""
-    if one.step_ns is None:
-        busy = one.busy_pct
+    if diagnosis.step_ns is None:
+        busy = diagnosis.busy_pct
         works = f"the GPU works {_pct(busy)} of it" if busy is not None else "no GPU operations"
-        return f"no steps found; shares of {ms(one.elapsed_ns)}; {works}"
-    spread = f" ({_plain(one.p5_step_ns)} … {_plain(one.p95_step_ns)})" if one.steps > 1 else ""
-    steps = f"{one.counted}: {ms(one.step_ns)} a step{spread}"
-    if one.busy_pct is None:
+        return f"no steps found; shares of {ms(diagnosis.elapsed_ns)}; {works}"
+    spread = (
+        f" ({_plain(diagnosis.p5_step_ns)} … {_plain(diagnosis.p95_step_ns)})"
+        if diagnosis.steps > 1
+        else ""
+    )
+    steps = f"{diagnosis.counted}: {ms(diagnosis.step_ns)} a step{spread}"
+    if diagnosis.busy_pct is None:
         return f"{steps}; no GPU operations"
-    return f"{steps}; the GPU works {_pct(one.busy_pct)} of it"
+    return f"{steps}; the GPU works {_pct(diagnosis.busy_pct)} of it"
 
 
-def sentences(one: Diagnosis) -> list[tuple[str, str]]:
+def sentences(diagnosis: Diagnosis) -> list[tuple[str, str]]:
     """Return what to try, what to expect and what to know, each with its label."""
-    found = [
-        (label, said)
-        for label, said in (("Sampled", one.sampled), ("Overlap", one.overlap))
-        if said
+    entries = [
+        (label, sentence)
+        for label, sentence in (("Sampled", diagnosis.sampled), ("Overlap", diagnosis.overlap))
+        if sentence
     ]
-    found += change(one)
-    if unsolved := _without_remedy(one):
-        found.append(("No remedy", unsolved))
-    if one.warm_up:
-        found.append(("Warm-up", one.warm_up))
-    return found + [("Covers", sentence) for sentence in one.covers]
+    entries += change(diagnosis)
+    if unsolved := _without_remedy(diagnosis):
+        entries.append(("No remedy", unsolved))
+    if diagnosis.warm_up:
+        entries.append(("Warm-up", diagnosis.warm_up))
+    return entries + [("Covers", sentence) for sentence in diagnosis.covers]
 
 
-def _without_remedy(one: Diagnosis) -> str:
+def _without_remedy(diagnosis: Diagnosis) -> str:
     # Large causes for which no change is known, and that the change to try first does not shorten.
-    left = {cause.cause: cause.ns_per_step or 0.0 for cause in one.then}
+    left = {cause.cause: cause.ns_per_step or 0.0 for cause in diagnosis.then}
     large = [
         f"{cause.title} {_pct(cause.share_pct)}"
-        for cause in one.causes
+        for cause in diagnosis.causes
         if cause.share_pct >= _NOTEWORTHY_PCT
         and not (cause.advice or cause.cause == "unknown")
         # A change with an unknown gain may help.
@@ -127,15 +131,15 @@ def _pct(share: float) -> str:
     return f"{share:.1f} %"
 
 
-def _causes(one: Diagnosis, top: int, *, everything: bool, width: int) -> list[str]:
+def _causes(diagnosis: Diagnosis, top: int, *, everything: bool, width: int) -> list[str]:
     # Rows of time, share, cause and evidence, the largest first; the last row is the rest.
-    kernels = [cause for cause in one.causes if cause.cause.startswith("gpu_")]
+    kernels = [cause for cause in diagnosis.causes if cause.cause.startswith("gpu_")]
     rows = [
         (cause.share_pct, cause.title, cause.evidence)
-        for cause in one.causes
+        for cause in diagnosis.causes
         if everything or not cause.cause.startswith("gpu_")
     ]
-    unit = (one.step_ns or one.elapsed_ns) / 100  # ns of a percent
+    unit = (diagnosis.step_ns or diagnosis.elapsed_ns) / 100  # ns of a percent
     if kernels and not everything:
         total = sum(cause.share_pct for cause in kernels)
         named = [(cause.title.removeprefix("GPU "), cause.share_pct) for cause in kernels]
@@ -167,21 +171,21 @@ def _parts(named: Sequence[tuple[str, float]], unit: float) -> str:
     return ", ".join(parts[:_PARTS_SHOWN]) + (" …" if len(parts) > _PARTS_SHOWN else "")
 
 
-def change(one: Diagnosis) -> list[tuple[str, str]]:
+def change(diagnosis: Diagnosis) -> list[tuple[str, str]]:
     """Return the change that gains most, its gain and the causes after it, each with its label."""
-    cause = next((cause for cause in one.causes if cause.cause == one.change), None)
+    cause = next((cause for cause in diagnosis.causes if cause.cause == diagnosis.change), None)
     if cause is None:
-        if one.step_ns is None or one.busy_pct is None:
+        if diagnosis.step_ns is None or diagnosis.busy_pct is None:
             return []
-        works = f"the GPU works {_pct(one.busy_pct)} of a step"
+        works = f"the GPU works {_pct(diagnosis.busy_pct)} of a step"
         return [("Try first", f"no known change pays; {works}")]
     parts = [("Try first", cause.advice or "")]
-    now = one.judged_step_ns
+    now = diagnosis.judged_step_ns
     if cause.likely_step_ns is None or now is None:
         return [*parts, ("Expect", "the gain is not known")]
     parts.append(("Expect", _expected(now, cause)))
-    if one.then:
-        left = ", ".join(f"{c.title} {_pct(c.share_pct)}" for c in one.then[:_PARTS_SHOWN])
+    if diagnosis.then:
+        left = ", ".join(f"{c.title} {_pct(c.share_pct)}" for c in diagnosis.then[:_PARTS_SHOWN])
         parts.append(("After that", f"{left} (replayed)"))
     return parts
 
@@ -209,38 +213,40 @@ def _others(others: Sequence[Diagnosis], width: int) -> list[str]:
     return labelled(
         "Others",
         [
-            f"{one.trace} pid {one.pid}: {one.counted}, {ms(one.step_ns or one.elapsed_ns)}"
-            f"{' a step' if one.step_ns else ' in all'}; {one.causes[0].title} "
-            f"{_pct(one.causes[0].share_pct)}"
-            for one in others
+            f"{other.trace} pid {other.pid}: {other.counted}, "
+            f"{ms(other.step_ns or other.elapsed_ns)}{' a step' if other.step_ns else ' in all'}; "
+            f"{other.causes[0].title} "
+            f"{_pct(other.causes[0].share_pct)}"
+            for other in others
         ],
         width=width,
     )
 
 
-def markdown(one: Diagnosis, *, everything: bool = False) -> str:
+def markdown(diagnosis: Diagnosis, *, everything: bool = False) -> str:
     """Format the causes of a process as a Markdown table."""
-    now = one.judged_step_ns
-    lines = [about(one), "", heading(one), "", "| cause | share | likely | evidence | advice |"]
+    now = diagnosis.judged_step_ns
+    lines = [about(diagnosis), "", heading(diagnosis), ""]
+    lines.append("| cause | share | likely | evidence | advice |")
     lines.append("|---|---:|---:|---|---|")
-    for cause in one.causes:
+    for cause in diagnosis.causes:
         if everything or cause.share_pct >= 1:
             then = cause.likely_step_ns
             gain = times(now, then) if now is not None and then is not None else ""
             share = f"{cause.share_pct:.1f} %"
             lines.append(row([cause.title, share, gain, cause.evidence, cause.advice or ""]))
-    lines += ["", *(f"- {label}: {sentence}" for label, sentence in sentences(one))]
+    lines += ["", *(f"- {label}: {sentence}" for label, sentence in sentences(diagnosis))]
     return "\n".join(lines) + "\n"
 
 
-def prediction(found: WhatIf) -> str:
+def prediction(result: WhatIf) -> str:
     """Format a prediction."""
     lines = [
-        f"{found.change}: likely {times(found.now_step_ns, found.step_ns)}, from "
-        f"{ms(found.now_step_ns)} to {ms(found.step_ns)} per step "
-        f"({_plain(found.best_step_ns)} … {ms(found.worst_step_ns)} in 8 of 10 cases)",
-        f"then: {found.top_cause}, {found.top_share_pct:.0f} % of the step",
-        f"{found.evidence}: {found.validated_by or 'no measured pair supports this prediction'}",
-        *found.notes,
+        f"{result.change}: likely {times(result.now_step_ns, result.step_ns)}, from "
+        f"{ms(result.now_step_ns)} to {ms(result.step_ns)} per step "
+        f"({_plain(result.best_step_ns)} … {ms(result.worst_step_ns)} in 8 of 10 cases)",
+        f"then: {result.top_cause}, {result.top_share_pct:.0f} % of the step",
+        f"{result.evidence}: {result.validated_by or 'no measured pair supports this prediction'}",
+        *result.notes,
     ]
     return "\n".join(lines) + "\n"

@@ -31,10 +31,10 @@ class Interval(NamedTuple):
 
 def shares(program: Program, stalls: Collection[int]) -> dict[str, float]:
     """Return the time of each cause in ns; they are disjoint and sum to the time of the steps."""
-    spent: dict[str, float] = defaultdict(float)
+    ns_by_cause: dict[str, float] = defaultdict(float)
     for interval in intervals(program, stalls):
-        spent[interval.cause] += interval.ns
-    return dict(spent)
+        ns_by_cause[interval.cause] += interval.ns
+    return dict(ns_by_cause)
 
 
 def shares_and_warm_up(
@@ -45,8 +45,8 @@ def shares_and_warm_up(
     warm_up: dict[str, float] = defaultdict(float)
     warm = program.base.warm_up
     begin = warm[-1][1] if warm else 0
-    for one in _intervals(program, stalls, [*warm, *_stretches(program)]):
-        (used if one.start_ns >= begin else warm_up)[one.cause] += one.ns
+    for interval in _intervals(program, stalls, [*warm, *_stretches(program)]):
+        (used if interval.start_ns >= begin else warm_up)[interval.cause] += interval.ns
     return dict(used), dict(warm_up)
 
 
@@ -69,8 +69,8 @@ def intervals(program: Program, stalls: Collection[int]) -> Iterator[Interval]:
 def _intervals(
     program: Program, stalls: Collection[int], stretches: Sequence[tuple[int, int]]
 ) -> Iterator[Interval]:
-    found = _causes(program, stalls, stretches[0][0], stretches[-1][1])
-    return found if len(stretches) == 1 else _within(found, stretches)
+    unclipped = _causes(program, stalls, stretches[0][0], stretches[-1][1])
+    return unclipped if len(stretches) == 1 else _within(unclipped, stretches)
 
 
 def _stretches(program: Program) -> list[tuple[int, int]]:
@@ -82,12 +82,14 @@ def _stretches(program: Program) -> list[tuple[int, int]]:
     return [(int(start.min()), int(end.max()))]
 
 
-def _within(found: Iterator[Interval], stretches: Sequence[tuple[int, int]]) -> Iterator[Interval]:
-    for one in found:
+def _within(
+    unclipped: Iterator[Interval], stretches: Sequence[tuple[int, int]]
+) -> Iterator[Interval]:
+    for interval in unclipped:
         for begin, end in stretches:
-            first, last = max(one.start_ns, begin), min(one.end_ns, end)
+            first, last = max(interval.start_ns, begin), min(interval.end_ns, end)
             if first < last:
-                yield one._replace(start_ns=first, end_ns=last)
+                yield interval._replace(start_ns=first, end_ns=last)
 
 
 def _causes(program: Program, stalls: Collection[int], begin: int, end: int) -> Iterator[Interval]:
@@ -127,13 +129,13 @@ def _changes(program: Program) -> Iterator[tuple[int, bool, int, bool]]:
     working = np.flatnonzero(is_own)
     waiting = np.array([op for op in program.rank_waits if is_own[op]], dtype=np.int64)
     number = len(working) + len(waiting)
-    of = np.tile(np.concatenate([working, waiting]), 2)
+    event_op = np.tile(np.concatenate([working, waiting]), 2)
     is_wait = np.tile(np.arange(number) >= len(working), 2)
     is_end = np.arange(2 * number) >= number
     time = np.concatenate([begun[working], start[waiting], end[working], begun[waiting]])
-    order = np.lexsort((is_wait, of, is_end, time))
+    order = np.lexsort((is_wait, event_op, is_end, time))
     # As views of memory their elements are Python's, without a list of millions.
-    return zip(*(each[order].data for each in (time, is_end, of, is_wait)), strict=True)
+    return zip(*(each[order].data for each in (time, is_end, event_op, is_wait)), strict=True)
 
 
 def _active(running: dict[str, int]) -> Sequence[str]:
@@ -154,13 +156,13 @@ def idle_intervals(
     call = program.ops.call[op]
     if call < 0:
         return [Interval(begin, at, "unknown")]
-    found: list[Interval] = []
+    latest_first: list[Interval] = []
 
     def back_to(time: int, cause: str) -> None:
         nonlocal at
         time = max(time, begin)
         if time < at:
-            found.append(Interval(time, at, cause))
+            latest_first.append(Interval(time, at, cause))
             at = time
 
     back_to(program.ops.start[op] - program.delay_ns(op), "unknown")
@@ -182,7 +184,7 @@ def idle_intervals(
             back_to(begin, "unknown")
             break
         back_to(calls.start[call], _call(program, call))
-    return found[::-1]
+    return latest_first[::-1]
 
 
 class Columns(NamedTuple):
@@ -197,22 +199,22 @@ class Columns(NamedTuple):
 
 def merged(parts: Iterator[Interval]) -> Columns:
     """Join neighbours of the same cause and share."""
-    found = Columns(array("q"), array("q"), array("H"), array("d"), [])
-    starts, ends, causes, parts_of, names = found
+    columns = Columns(array("q"), array("q"), array("H"), array("d"), [])
+    starts, ends, causes, interval_shares, names = columns
     last: dict[str, tuple[int, int]] = {}  # number of each cause, and its last interval
     for start_ns, end_ns, cause, share in parts:
         number, before = last.get(cause, (len(names), -1))
         if before < 0:
             names.append(cause)
-        elif ends[before] == start_ns and parts_of[before] == share:
+        elif ends[before] == start_ns and interval_shares[before] == share:
             ends[before] = end_ns
             continue
         last[cause] = number, len(starts)
         starts.append(start_ns)
         ends.append(end_ns)
         causes.append(number)
-        parts_of.append(share)
-    return found
+        interval_shares.append(share)
+    return columns
 
 
 def _call(program: Program, call: int) -> str:

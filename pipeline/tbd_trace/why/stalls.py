@@ -44,25 +44,25 @@ def stalls(program: Program) -> dict[int, int]:
     is_in_step = pl.col("step").is_between(0, len(begins) - 2)
     place = "thread", "rank", "name"
     usual = pl.col("think").median().over(place)
-    found = (
+    late = (
         frame.filter(is_in_step & ~pl.col("is_edge"))
         .with_columns(rank=pl.int_range(pl.len()).over("thread", "step"))
         .with_columns(
             usual=usual,
             steps=pl.len().over(place),
-            of_thread=pl.col("think").median().over("thread"),
+            usual_of_thread=pl.col("think").median().over("thread"),
         )
         .with_columns(
             is_late=(pl.col("steps") >= _FEWEST_STEPS)
             & (pl.col("think") > _SHORTEST_NS)
             & (pl.col("think") > _TIMES_USUAL * pl.col("usual")),
             is_pause=(pl.col("think") > _SHORTEST_PAUSE_NS)
-            & (pl.col("think") > _TIMES_USUAL_OF_THREAD * pl.col("of_thread")),
+            & (pl.col("think") > _TIMES_USUAL_OF_THREAD * pl.col("usual_of_thread")),
         )
         .filter(pl.col("is_late") | pl.col("is_pause"))
-        .with_columns(usual=pl.when("is_late").then("usual").otherwise("of_thread"))
+        .with_columns(usual=pl.when("is_late").then("usual").otherwise("usual_of_thread"))
     )
-    return {call: int(ns) for call, ns in found.select("call", "usual").rows()}
+    return {call: int(ns) for call, ns in late.select("call", "usual").rows()}
 
 
 def _without_input(program: Program) -> list[int]:

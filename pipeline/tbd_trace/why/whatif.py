@@ -131,9 +131,9 @@ class Simulator(ProgramFacts):
         # Half of the narrowest interval, as a part of the step: the error of the replay, and of the
         # mean of steps.
         steps = self.program.base.step_ns
-        of_mean = stdev(steps) / len(steps) ** 0.5 / fmean(steps) if len(steps) > 1 else 0.0
-        of_replay = abs(self.replayed_ns / fmean(self.program.op_step_ns) - 1)
-        return min(max(_LEAST_UNCERTAINTY, of_mean, of_replay), _MOST_UNCERTAINTY)
+        mean_error = stdev(steps) / len(steps) ** 0.5 / fmean(steps) if len(steps) > 1 else 0.0
+        replay_error = abs(self.replayed_ns / fmean(self.program.op_step_ns) - 1)
+        return min(max(_LEAST_UNCERTAINTY, mean_error, replay_error), _MOST_UNCERTAINTY)
 
     @cached_property
     def busy_ns(self) -> float:

@@ -14,7 +14,7 @@ from tbd_trace.analysis.why import why
 from tbd_trace.errors import CannotAnswerError
 from tbd_trace.store.selection import Selection
 from tbd_trace.why.diagnosis import Diagnosis
-from tbd_trace.why.result import of_process
+from tbd_trace.why.result import rows_of_process
 from tbd_trace.why.screen import change, heading, sentences
 
 _QUERY = "tbd-trace why"
@@ -102,7 +102,7 @@ def _typical_step(
     runner: QueryRunner, slowest: Diagnosis, names: Mapping[str, str], draw: Draw
 ) -> list[Callable[[], Block]]:
     answer = runner.run("step_timeline")
-    if answer.reason or (rows := of_process(answer.frame, slowest)).is_empty():
+    if answer.reason or (rows := rows_of_process(answer.frame, slowest)).is_empty():
         return []
     return [draw(replace(answer, frame=rows), names, "")]
 

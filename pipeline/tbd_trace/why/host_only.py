@@ -16,7 +16,7 @@ from tbd_trace.why.changes import parts
 from tbd_trace.why.covers import missing_content, unused_steps
 from tbd_trace.why.diagnosis import FEWEST_STEPS, Diagnosis, try_first
 from tbd_trace.why.host_evidence import RELATIONS, HostEvidence, load_host_evidence
-from tbd_trace.why.ranking import Cause, recommended
+from tbd_trace.why.ranking import LARGE_CAUSE_PCT, LEAST_GAIN, Cause, recommended
 
 INPUTS = ("host_step", "host_cause_interval", *RELATIONS, "iteration", "host_window", "process",
           "trace")  # fmt: skip
@@ -47,8 +47,6 @@ _RANKS = (
     "whether gloo waits for a slower rank: read the traces of all ranks with "
     "`tbd-trace ingest --job NAME DIRECTORY`"
 )
-_LEAST_ADVISED = 0.03  # share of a step below which no advice is given
-_LEAST_SHARE_PCT = 20.0  # of communication whose gain is unknown, as in recommended
 _FEW_BUCKETS = 4  # collectives a step that are not too many
 _PHASES = ("cpu_forward", "cpu_backward", "cpu_optimizer")
 _RANGES = "the thread of the steps is in such ranges"
@@ -176,7 +174,7 @@ def _evidence(cause: str, host_evidence: HostEvidence) -> str:
 def _advice(
     cause: str, share_pct: float, host_evidence: HostEvidence, *, trains: bool
 ) -> str | None:
-    if not trains or share_pct < _LEAST_SHARE_PCT:
+    if not trains or share_pct < LARGE_CAUSE_PCT:
         return None
     if cause == "straggler":
         return _ADVICE_STRAGGLER
@@ -201,7 +199,7 @@ def _loading(
         worst = now - part.least * (now - best)
     share_pct = 100 * waited / elapsed
     # A change whose gain is known comes first, so that a small one must not hide a large cause.
-    is_advised = waited >= _LEAST_ADVISED * elapsed and share_pct >= others_pct
+    is_advised = waited >= LEAST_GAIN * elapsed and share_pct >= others_pct
     return Cause(
         "input_pipeline",
         title("input_pipeline"),

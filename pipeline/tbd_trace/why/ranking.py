@@ -17,8 +17,8 @@ from tbd_trace.why.program import Program
 from tbd_trace.why.whatif import Prediction, Simulator
 
 _LEAST_SHARE_PCT = 0.5  # of a cause whose gain is computed
-_LEAST_GAIN = 1.03  # step now / likely step then, below which a change is not advised
-_LEAST_SHARE_WITHOUT_GAIN_PCT = 20.0  # of a cause with advice whose gain is unknown, as ADV01
+LEAST_GAIN = 0.03  # of a step, below which a change is not advised
+LARGE_CAUSE_PCT = 20.0  # share from which a cause without a known gain is named, as ADV01
 _PRODUCTS = ("gpu_matmul", "gpu_attention")
 _LEAST_HOST_PCT = 3.0  # share of the host, below which fewer launches are no advice
 _HOST_BOUND_PCT = 40.0  # share of host and input above which faster kernels are no advice
@@ -96,7 +96,7 @@ def _advice(
     gain: Prediction | None,
 ) -> str | None:
     about = causes_by_name()[cause]
-    if gain and (program.base.mean_ns or 0.0) < _LEAST_GAIN * gain.likely_ns:
+    if gain and (program.base.mean_ns or 0.0) < (1 + LEAST_GAIN) * gain.likely_ns:
         return None
     if (about["training"] and not program.trains) or _is_in_vain(
         program, ns_by_cause, cause, change
@@ -184,4 +184,4 @@ def recommended(causes: Sequence[Cause], now_ns: float | None) -> Cause | None:
             cause for likely, cause in known if cause.remedy != "graph" and now_ns - likely >= least
         )
         return next(simpler, first)
-    return advised[0] if advised and advised[0].share_pct >= _LEAST_SHARE_WITHOUT_GAIN_PCT else None
+    return advised[0] if advised and advised[0].share_pct >= LARGE_CAUSE_PCT else None

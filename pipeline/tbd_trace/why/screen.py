@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from tbd_trace.markdown import row
 from tbd_trace.why.diagnosis import Diagnosis
 from tbd_trace.why.predictions import WhatIf
-from tbd_trace.why.ranking import Cause
+from tbd_trace.why.ranking import LARGE_CAUSE_PCT, Cause
 
 WIDTH = 80
 MOST_WIDTH = 120
@@ -16,7 +16,6 @@ _LABEL = 12
 _PARTS_SHOWN = 3
 _LEAST_PCT = 1.0  # of a cause that is listed by itself
 _SHORTER = 0.8  # part of the time of a cause that a change shortens
-_NOTEWORTHY_PCT = 20.0  # of a cause whose missing remedy is stated
 
 
 def ms(ns: float | None) -> str:
@@ -107,7 +106,7 @@ def _without_remedy(diagnosis: Diagnosis) -> str:
     large = [
         f"{cause.title} {_pct(cause.share_pct)}"
         for cause in diagnosis.causes
-        if cause.share_pct >= _NOTEWORTHY_PCT
+        if cause.share_pct >= LARGE_CAUSE_PCT
         and not (cause.advice or cause.cause == "unknown")
         # A change with an unknown gain may help.
         and not (cause.remedy and cause.likely_step_ns is None)

@@ -79,9 +79,9 @@ class Traces(Selection):
 
     def run(self, name: str | Path, /, **parameters: object) -> queries.Result:
         """Return the rows of a query with their notes; arguments and errors as in :meth:`query`."""
-        found = find_query(str(name))
+        query = find_query(str(name))
         texts = {key: str(value) for key, value in parameters.items()}
-        return queries.execute(self.database, found, self.trace_ids, texts)
+        return queries.execute(self.database, query, self.trace_ids, texts)
 
     def sql(self, statement: str, /) -> pl.DataFrame:
         """Run a SQL statement on the canonical tables and derived relations of these traces.
@@ -124,8 +124,8 @@ class Traces(Selection):
             CannotAnswerError: no trace contains at least three steps.
             UsageError: a change is unknown, or its argument invalid.
 
-        >>> found = tbd_trace.open("data/samples/synthetic_cnn").whatif("overlap_copies")
-        >>> found.step_ns <= found.now_step_ns
+        >>> prediction = tbd_trace.open("data/samples/synthetic_cnn").whatif("overlap_copies")
+        >>> prediction.step_ns <= prediction.now_step_ns
         True
         """
         from tbd_trace.analysis import why as answers  # noqa: PLC0415 - as above
@@ -240,7 +240,7 @@ def open_traces(
     selectors = [os.fspath(trace) for trace in traces]
     names = [selector for selector in selectors if not _is_there(selector)]
     if selectors and not names:
-        return _of_files(selectors, question)
+        return _open_files(selectors, question)
     if len(names) < len(selectors):
         raise UsageError(
             f"{names[0]!r} is not a file; name either files or traces of a database, not both"
@@ -270,13 +270,13 @@ def open_archive(location: str) -> archive.Archive:
     return archive.Archive(location, cache_database().path.with_name("archives"))
 
 
-def _of_files(selectors: Sequence[str], question: queries.Query | None) -> Traces:
+def _open_files(selectors: Sequence[str], question: queries.Query | None) -> Traces:
     if any(map(archive.is_archive, selectors)):
-        return together(*(_of_one(selector, question) for selector in selectors))
+        return together(*(_open_selector(selector, question) for selector in selectors))
     return Traces(*cached([Path(file) for file in selectors], question))
 
 
-def _of_one(selector: str, question: queries.Query | None) -> Traces:
+def _open_selector(selector: str, question: queries.Query | None) -> Traces:
     if archive.is_archive(selector):
         opened = open_archive(selector)
         return Traces(opened, opened.trace_ids())

@@ -73,7 +73,7 @@ def summary(traces: Selection) -> str:
         ("Recording", lambda: _table(_result(traces, "trace_info").frame, _RECORDING)),
         ("Why it is slow", lambda: _why(traces)),
         ("Findings", lambda: _findings(traces)),
-        *((each.title, _asked(traces, each)) for each in _TABLES),
+        *((each.title, _table_text(traces, each)) for each in _TABLES),
     ]
     return "".join(_fitting(parts, MOST_CHARACTERS))
 
@@ -100,36 +100,36 @@ def _result(traces: Selection, name: str) -> queries.Result:
 
 def _why(traces: Selection) -> str:
     try:
-        found = why(traces.database, traces.trace_ids)
+        answer = why(traces.database, traces.trace_ids)
     except CannotAnswerError as error:
         return f"{printable(str(error))}\n"
-    missing = [f"- {sentence}\n" for sentence in found.slowest.not_known[:_ROWS]]
+    missing = [f"- {sentence}\n" for sentence in answer.slowest.not_known[:_ROWS]]
     unknown = f"\nNot known:\n\n{''.join(missing)}" if missing else ""
-    return markdown(found.slowest) + unknown
+    return markdown(answer.slowest) + unknown
 
 
 def _findings(traces: Selection) -> str:
     frame = evaluate(traces)
-    found = frame.filter(pl.col("verdict") == "finding")
+    findings = frame.filter(pl.col("verdict") == "finding")
     unknown = frame.filter(pl.col("verdict") == "not evaluable")["rule"].n_unique()
     passed = frame.filter(pl.col("verdict") == "pass")["rule"].n_unique()
-    counts = f"{found.height} findings, {passed} rules passed, {unknown} lack data.\n"
-    if found.is_empty():
+    counts = f"{findings.height} findings, {passed} rules passed, {unknown} lack data.\n"
+    if findings.is_empty():
         return counts
     ranks = dict(zip(SEVERITIES, range(len(SEVERITIES), 0, -1), strict=True))
-    worst = found.sort(pl.col("severity").replace_strict(ranks), maintain_order=True)
+    worst = findings.sort(pl.col("severity").replace_strict(ranks), maintain_order=True)
     return counts + "\n" + _table(worst, ("rule", "severity", "reason", "advice"), cell=240)
 
 
-def _asked(traces: Selection, asked: _Table) -> Callable[[], str]:
+def _table_text(traces: Selection, table: _Table) -> Callable[[], str]:
     def text() -> str:
         try:
-            result = _result(traces, asked.query)
+            result = _result(traces, table.query)
         except CannotAnswerError as error:
             return f"{printable(str(error))}\n"
         left = result.frame.height - _ROWS
-        more = f"\n{left} more: `tbd-trace query {asked.query}`.\n" if left > 0 else ""
-        return _table(result.frame, asked.columns) + more
+        more = f"\n{left} more: `tbd-trace query {table.query}`.\n" if left > 0 else ""
+        return _table(result.frame, table.columns) + more
 
     return text
 

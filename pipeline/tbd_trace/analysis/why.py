@@ -32,7 +32,7 @@ from tbd_trace.why.result import Why
 # States the needs for messages about missing data.
 _NEEDS = Query("why", Path("why"), "", "Causes of slow training", needs=["kernel", "gpu_op"])
 _REASONS_SHOWN = 3
-_OF_ANY = "other"  # for actions that name no profiler
+_ANY_TOOL = "other"  # actions for it name no profiler
 _Answer = TypeVar("_Answer")
 
 
@@ -50,14 +50,14 @@ def why(
     """
     values = checked_values(Catalogue().get("why"), parameters)
     try:
-        found = list(chain.from_iterable(_of_parts(database, trace_ids, diagnoses, values)))
+        results = list(chain.from_iterable(_ask_parts(database, trace_ids, diagnoses, values)))
     except CannotAnswerError:
-        found = _without_gpu(database, trace_ids)
-        if not found:
+        results = _diagnoses_without_gpu(database, trace_ids)
+        if not results:
             raise
-    if not found:
+    if not results:
         raise CannotAnswerError("why needs operations with a duration; profile a longer part")
-    return Why(slowest_first(found))
+    return Why(slowest_first(results))
 
 
 def whatif(database: TraceStore, trace_ids: Sequence[str], changes: Sequence[str]) -> WhatIf:
@@ -67,11 +67,11 @@ def whatif(database: TraceStore, trace_ids: Sequence[str], changes: Sequence[str
         CannotAnswerError: no trace contains enough steps.
         UsageError: a change is unknown, or its argument invalid.
     """
-    asked = partial(_of_slowest, changes=[parse_change(text) for text in changes])
-    return max(_of_parts(database, trace_ids, asked, {}), key=lambda answer: answer[0])[1]
+    ask = partial(_predict_slowest, changes=[parse_change(text) for text in changes])
+    return max(_ask_parts(database, trace_ids, ask, {}), key=lambda answer: answer[0])[1]
 
 
-def _without_gpu(database: TraceStore, trace_ids: Sequence[str]) -> list[Diagnosis]:
+def _diagnoses_without_gpu(database: TraceStore, trace_ids: Sequence[str]) -> list[Diagnosis]:
     names = set(HOST_INPUTS)
     with connected(database, trace_ids, contextlib.nullcontext(), tables_behind(names)) as (
         connection,
@@ -81,24 +81,25 @@ def _without_gpu(database: TraceStore, trace_ids: Sequence[str]) -> list[Diagnos
         return host_diagnoses(connection)
 
 
-def _of_slowest(
+def _predict_slowest(
     connection: duckdb.DuckDBPyConnection, changes: Sequence[Change]
 ) -> tuple[float, WhatIf]:
     # The mean step, and the prediction.
     slowest = max(programs(connection), key=_step_ns, default=None)
     if slowest is None or not _step_ns(slowest):
-        tool = slowest.program.tool if slowest else _OF_ANY
+        tool = slowest.program.tool if slowest else _ANY_TOOL
         raise CannotAnswerError(f"whatif needs a complete step; {action(tool, 'steps')}")
     answer = predicted(simulator(connection, slowest.program), changes, slowest.pid)
     return _step_ns(slowest), answer
 
 
-def _step_ns(one: Process) -> float:
+def _step_ns(process: Process) -> float:
     # 0 with too few steps
-    return (one.program.base.mean_ns or 0.0) if len(one.program.steps) >= FEWEST_STEPS else 0.0
+    program = process.program
+    return (program.base.mean_ns or 0.0) if len(program.steps) >= FEWEST_STEPS else 0.0
 
 
-def _of_parts(
+def _ask_parts(
     database: TraceStore,
     trace_ids: Sequence[str],
     ask: Callable[[duckdb.DuckDBPyConnection], _Answer],

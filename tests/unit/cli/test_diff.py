@@ -16,7 +16,7 @@ from asked_once import ask_once
 from corpus import ROOT
 from fast import one_in
 from made_nsys import GPU, KERNEL, NVTX, RUNTIME, call, gpu, kernel, nvtx, profile, write
-from tbd_trace.analysis.diff.verdict import Word, judge, time
+from tbd_trace.analysis.diff.verdict import Word, time, verdict_on
 from tbd_trace.cli.diff import percent
 from tbd_trace.cli.main import app
 from tbd_trace.errors import UsageError
@@ -242,7 +242,7 @@ def frames(**rows: list[dict[str, Any]]) -> dict[str, pl.DataFrame]:
 
 def test_other_work_is_not_comparable_whatever_the_times() -> None:
     differs = {"field": "batch size", "a": "4", "b": "8", "matters": "not comparable"}
-    verdict = judge(frames(comparability=[differs]))
+    verdict = verdict_on(frames(comparability=[differs]))
     assert verdict.word is Word.NOT_COMPARABLE
     assert verdict.sentence == "batch size is 4 in A, but 8 in B."
     assert verdict.change_pct is None
@@ -254,7 +254,7 @@ def test_the_first_three_reasons_are_told(fields: int, end: str) -> None:
         {"field": name, "a": "1", "b": "2", "matters": "not comparable"}
         for name in "abcde"[:fields]
     ]
-    sentence = judge(frames(comparability=rows)).sentence
+    sentence = verdict_on(frames(comparability=rows)).sentence
     assert sentence.startswith("a is 1 in A, but 2 in B; b is 1 in A, but 2 in B; c is 1")
     assert sentence.endswith(end)
     assert sentence.count("in A") == 3
@@ -270,16 +270,16 @@ def test_the_first_three_reasons_are_told(fields: int, end: str) -> None:
 def test_how_iterations_are_known_is_a_caveat(field: str, value: str, caveat: str) -> None:
     for a, b in [(value, value), ("range", value), (value, "range"), ("range", "range")]:
         row = {"field": field, "a": a, "b": b, "matters": ""}
-        told = [text for text in judge(frames(comparability=[row])).caveats if caveat in text]
+        told = [text for text in verdict_on(frames(comparability=[row])).caveats if caveat in text]
         assert len(told) == (value in {a, b})
     other = {"field": "device", "a": value, "b": value, "matters": ""}
-    assert not any(caveat in text for text in judge(frames(comparability=[other])).caveats)
+    assert not any(caveat in text for text in verdict_on(frames(comparability=[other])).caveats)
 
 
 def test_uncertain_fields_are_caveats() -> None:
     row = {"field": "layer clock", "a": "gpu", "b": None, "matters": "uncertain"}
     other = row | {"field": "driver", "matters": "not comparable"}
-    caveats = judge(frames(comparability=[row, other])).caveats
+    caveats = verdict_on(frames(comparability=[row, other])).caveats
     assert "layer clock is gpu in A, not known in B." in caveats
     assert not any("driver" in caveat for caveat in caveats)
 
@@ -300,19 +300,19 @@ def test_the_highest_memory_peak_is_told(
         {"measure": "peak requested", "a_bytes": a, "b_bytes": b, "change_pct": change}
         for a, b, change in peaks
     ]
-    assert judge(frames(memory=rows)).sentence.endswith(sentence)
+    assert verdict_on(frames(memory=rows)).sentence.endswith(sentence)
 
 
 def test_without_iterations_work_is_unknown_unless_nothing_differs() -> None:
     kernel_row = {"a_ns": 100, "b_ns": 90, "a_calls": 2, "b_calls": 2, "change_ns": -10}
-    verdict = judge(frames(kernels=[kernel_row]))
+    verdict = verdict_on(frames(kernels=[kernel_row]))
     assert verdict.word is Word.NOT_COMPARABLE
     assert "2 kernels took 90 ns in B, 2 took 100 ns in A" in verdict.sentence
     same = kernel_row | {"b_ns": 100, "change_ns": 0}
-    verdict = judge(frames(kernels=[same]))
+    verdict = verdict_on(frames(kernels=[same]))
     assert (verdict.word, verdict.change_pct) == (Word.NO_CHANGE, 0)
-    assert judge(frames()).word is Word.NOT_COMPARABLE
-    assert judge(frames(), same=True).word is Word.NO_CHANGE
+    assert verdict_on(frames()).word is Word.NOT_COMPARABLE
+    assert verdict_on(frames(), same=True).word is Word.NO_CHANGE
 
 
 def test_times() -> None:

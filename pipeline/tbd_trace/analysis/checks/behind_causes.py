@@ -10,22 +10,25 @@ from tbd_trace.why.cause_names import rules
 from tbd_trace.why.diagnosis import Diagnosis
 
 
-def findings_behind(traces: Selection, one: Diagnosis) -> dict[str, list[Row]]:
-    """Return the findings about a diagnosed trace for each of its causes that has some."""
-    wanted = {cause.cause: rules(cause.cause) for cause in one.causes}
-    named = sorted({rule for some in wanted.values() for rule in some})
+def findings_behind(traces: Selection, diagnosis: Diagnosis) -> dict[str, list[Row]]:
+    """Return the findings about the trace of a diagnosis, for each cause that has some."""
+    wanted = {cause.cause: rules(cause.cause) for cause in diagnosis.causes}
+    named = sorted({rule for own_rules in wanted.values() for rule in own_rules})
     if not named:
         return {}
     rows = [
         row
-        for row in evaluate(_of_capture(traces, one.trace_id), named).to_dicts()
-        if row["verdict"] == "finding" and row["trace_id"] == one.trace_id
+        for row in evaluate(_capture_traces(traces, diagnosis.trace_id), named).to_dicts()
+        if row["verdict"] == "finding" and row["trace_id"] == diagnosis.trace_id
     ]
-    found = {cause: [row for row in rows if row["rule"] in some] for cause, some in wanted.items()}
-    return {cause: some for cause, some in found.items() if some}
+    findings = {
+        cause: [row for row in rows if row["rule"] in own_rules]
+        for cause, own_rules in wanted.items()
+    }
+    return {cause: own_rows for cause, own_rows in findings.items() if own_rows}
 
 
-def _of_capture(traces: Selection, trace_id: str) -> Selection:
+def _capture_traces(traces: Selection, trace_id: str) -> Selection:
     # The trace, and the others of its capture, which contain counters.
     frame = traces.database.trace_frame(traces.trace_ids)
     captures = dict(frame.select("trace_id", "capture_id").rows())

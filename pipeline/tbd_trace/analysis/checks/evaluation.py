@@ -158,11 +158,11 @@ def _rows_of_parts(
     calls = [partial(_rows_of_part, session.database, part, checks, settings) for part in parts]
     rows: list[Row] = []
     with closing(session.executor.run(calls)) as results:
-        for part, found in zip(parts, results, strict=False):
-            if isinstance(found, Lost):
+        for part, part_rows in zip(parts, results, strict=False):
+            if isinstance(part_rows, Lost):
                 session.missing += session.database.trace_frame(part)["name"].to_list()
             else:
-                rows += found
+                rows += part_rows
     return rows
 
 

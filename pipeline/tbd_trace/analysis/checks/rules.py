@@ -54,16 +54,16 @@ def values(checks: Sequence[Query], given: Mapping[str, str]) -> dict[str, Scala
     Raises:
         UsageError: no check has the parameter, or the value is not allowed.
     """
-    found: dict[str, Scalar] = {}
+    parsed: dict[str, Scalar] = {}
     for query in checks:
         relations = required_relations(query.relations)
         known = {name for source in (*relations, query) for name in source.params} - _FIXED
         own = {name: text for name, text in given.items() if name in known}
-        found |= parameter_values(query, relations, own)
-    for name in given.keys() - found.keys():
+        parsed |= parameter_values(query, relations, own)
+    for name in given.keys() - parsed.keys():
         names = ", ".join(sorted(parameters(checks)))
         raise UsageError(f"no selected rule has a parameter {name!r} (parameters: {names})")
-    return found
+    return parsed
 
 
 def parameters(checks: Sequence[Query]) -> dict[str, Param]:

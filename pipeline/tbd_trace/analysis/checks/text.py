@@ -67,11 +67,11 @@ def _number_without_data(rows: Sequence[Mapping[str, Any]]) -> list[str]:
 def summary(frame: pl.DataFrame) -> str:
     """Return the numbers of findings, passed and not evaluable rows in one line."""
     verdicts = Counter(frame["verdict"].to_list())
-    found = Counter(frame["severity"].drop_nulls().to_list())
+    count = Counter(frame["severity"].drop_nulls().to_list())
     kinds = ", ".join(
-        f"{found[severity]} {severity}{'s' if found[severity] > 1 and severity != 'severe' else ''}"
+        f"{count[severity]} {severity}{'s' if count[severity] > 1 and severity != 'severe' else ''}"
         for severity in reversed(SEVERITIES)
-        if found[severity]
+        if count[severity]
     )
     findings = f"{verdicts['finding']} finding{'' if verdicts['finding'] == 1 else 's'}"
     return (
@@ -105,17 +105,19 @@ def _grouped(rows: Sequence[Mapping[str, Any]], names: Mapping[str, str]) -> lis
     traces: dict[tuple[str, str], list[str]] = {}
     advice: dict[str, str] = {}
     for row in rows:
-        of_rule = traces.setdefault((row["reason"], row["rule"]), [])
+        own_names = traces.setdefault((row["reason"], row["rule"]), [])
         if row["trace_id"] in names:
-            of_rule.append(names[row["trace_id"]])
+            own_names.append(names[row["trace_id"]])
         if row["advice"]:
             advice[row["rule"]] = row["advice"]
     groups: dict[tuple[str, tuple[str, ...]], list[str]] = {}
-    for (reason, rule), found in traces.items():
-        groups.setdefault((reason, tuple(found)), []).append(rule)
+    for (reason, rule), own_names in traces.items():
+        groups.setdefault((reason, tuple(own_names)), []).append(rule)
     return [
-        _Group(rules, found, reason, list(dict.fromkeys(advice[r] for r in rules if r in advice)))
-        for (reason, found), rules in groups.items()
+        _Group(
+            rules, trace_names, reason, list(dict.fromkeys(advice[r] for r in rules if r in advice))
+        )
+        for (reason, trace_names), rules in groups.items()
     ]
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from tbd_trace import archive, resources
 from tbd_trace import query as queries
 from tbd_trace.analysis.diff.result import Comparison, Side
-from tbd_trace.analysis.diff.verdict import judge
+from tbd_trace.analysis.diff.verdict import verdict_on
 from tbd_trace.errors import CannotAnswerError
 from tbd_trace.query.shared_session import SharedSession
 from tbd_trace.runtime.result_frames import frame
@@ -70,7 +70,7 @@ def compare(a: Selection, b: Selection, *, min_change_pct: float = 1.0) -> Compa
         b=Side(names["B"], b.trace_ids),
         queries=catalogue,
         frames=frames,
-        verdict=judge(frames, same=content["A"] == content["B"]),
+        verdict=verdict_on(frames, same=content["A"] == content["B"]),
     )
 
 

@@ -19,11 +19,11 @@ def stragglers(frames: Mapping[str, pl.DataFrame]) -> list[str]:
 
 def _communication(rows: list[dict[str, Any]]) -> list[str]:
     for measure in ("exposed communication", "communication"):
-        found = [r for r in rows if r["measure"] == measure and r["change_ns"] is not None]
-        if found:
-            a, b = (sum(row[name] for row in found) / len(found) for name in ("a_ns", "b_ns"))
-            per = found[0]["per_a"]
-            ranks = "" if len(found) == 1 else f", mean of {len(found)} ranks"
+        known = [r for r in rows if r["measure"] == measure and r["change_ns"] is not None]
+        if known:
+            a, b = (sum(row[name] for row in known) / len(known) for name in ("a_ns", "b_ns"))
+            per = known[0]["per_a"]
+            ranks = "" if len(known) == 1 else f", mean of {len(known)} ranks"
             what = f"{measure[:1].upper()}{measure[1:]}"
             return [
                 f"{what} takes {scaled(b, 'ns')} per {per} in B and {scaled(a, 'ns')} in A{ranks}."
@@ -33,11 +33,11 @@ def _communication(rows: list[dict[str, Any]]) -> list[str]:
 
 def _last(rows: list[dict[str, Any]]) -> list[str]:
     caused = [row for row in rows if row["measure"] == "wait caused"]
-    b, a = (_of_side(caused, side) for side in ("b", "a"))
+    b, a = (_stragglers_of_side(caused, side) for side in ("b", "a"))
     return [f"In B {b}; in A {a}."] if a and b else []
 
 
-def _of_side(rows: list[dict[str, Any]], side: str) -> str:
+def _stragglers_of_side(rows: list[dict[str, Any]], side: str) -> str:
     known = [row for row in rows if row[f"{side}_verdict"] is not None]
     if not known:
         return ""

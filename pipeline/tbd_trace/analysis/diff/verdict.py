@@ -45,7 +45,7 @@ class Verdict:
     caveats: tuple[str, ...] = ()  # sentences that limit the verdict
 
 
-def judge(frames: Mapping[str, pl.DataFrame], *, same: bool = False) -> Verdict:
+def verdict_on(frames: Mapping[str, pl.DataFrame], *, same: bool = False) -> Verdict:
     """Derive the verdict from the results of the queries.
 
     Args:
@@ -138,7 +138,11 @@ def _parts(utilization: pl.DataFrame) -> str:
     for row in utilization.to_dicts():
         if row["measure"] in changes and None not in (row["a_ns"], row["b_ns"]):
             changes[row["measure"]].append(row["b_ns"] - row["a_ns"])
-    means = [(_PARTS[name], sum(found) / len(found)) for name, found in changes.items() if found]
+    means = [
+        (_PARTS[name], sum(gpu_changes) / len(gpu_changes))
+        for name, gpu_changes in changes.items()
+        if gpu_changes
+    ]
     ordered = sorted(means, key=lambda mean: -abs(mean[1]))
     return ", ".join(f"{name} {time(mean, signed=True)}" for name, mean in ordered)
 
@@ -171,7 +175,7 @@ def _without_iterations(kernels: pl.DataFrame, caveats: tuple[str, ...]) -> Verd
 
 def _caveats(frames: Mapping[str, pl.DataFrame]) -> tuple[str, ...]:
     rows = {row["field"]: row for row in frames["comparability"].to_dicts()}
-    found = [
+    caveats = [
         f"{row['field']} is {row['a'] or 'not known'} in A, {row['b'] or 'not known'} in B."
         for row in rows.values()
         if row["matters"] == "uncertain"
@@ -181,27 +185,27 @@ def _caveats(frames: Mapping[str, pl.DataFrame]) -> tuple[str, ...]:
         for row in rows.values()
         if row["matters"] == "may explain"
     ]:
-        found.append(f"Besides their speed, they differ in {_joined(explaining)}.")
+        caveats.append(f"Besides their speed, they differ in {_joined(explaining)}.")
     if _is_about_iterations(rows, "anchor kernel"):
-        found.append(
+        caveats.append(
             "Iterations are detected by a repeating kernel: one may be a block of a model, not a "
             "training step. Mark the steps with NVTX ranges to be sure."
         )
     if _is_about_iterations(rows, "all iterations"):
-        found.append(
+        caveats.append(
             "No steady state follows the warm-up on a side, so all of its iterations count."
         )
     row = _headline(frames["iterations"])
     if row and row["verdict"] and abs(_mean_change_pct(row) - row["change_pct"]) > row["noise_pct"]:
-        found.append(
+        caveats.append(
             f"The means change by {_mean_change_pct(row):+.2f} %, most iterations by "
             f"{row['change_pct']:+.2f} %: stalls differ (tbd-trace query iteration_summary)."
         )
     if not frames["iterations"].is_empty():
-        found.append("One run per side does not show how much runs differ from each other.")
+        caveats.append("One run per side does not show how much runs differ from each other.")
     if "model" not in rows:
-        found.append("Neither side records its model, batch size and data.")
-    return tuple(found)
+        caveats.append("Neither side records its model, batch size and data.")
+    return tuple(caveats)
 
 
 def _is_about_iterations(rows: Mapping[str, Mapping[str, Any]], value: str) -> bool:

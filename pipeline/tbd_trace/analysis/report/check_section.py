@@ -31,8 +31,8 @@ def findings(session: SharedSession, trace_names: Mapping[str, str]) -> Section:
         frame = evaluate_on(session, select(None))
     except CannotAnswerError as error:
         return Section("findings", title, intro, [Note(str(error), "missing")])
-    found = frame.filter(pl.col("verdict") == "finding").to_dicts()
-    entries = [_finding(row, trace_names) for row in found]
+    finding_rows = frame.filter(pl.col("verdict") == "finding").to_dicts()
+    entries = [_finding(row, trace_names) for row in finding_rows]
     blocks: list[Block] = [Findings(entries) if entries else Note(f"No finding: {_counts(frame)}.")]
     docs = {name: column.doc for name, column in CHECK_COLUMNS.items()}
     blocks.append(

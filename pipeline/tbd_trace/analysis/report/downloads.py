@@ -33,7 +33,7 @@ class Downloads:
     """The CSV files of one page, each embedded once."""
 
     def __init__(self) -> None:
-        self._found: dict[tuple[str, int], Download] = {}
+        self._embedded: dict[tuple[str, int], Download] = {}
         self._names: set[str] = set()
         self._left = _MOST_BYTES_TOGETHER
 
@@ -45,15 +45,15 @@ class Downloads:
             query: query of the rows, from which the file name is derived.
         """
         key = (query, id(frame))
-        if found := self._found.get(key):
-            return Download(found.id, found.file_name, "", found.rows, found.total)
+        if first := self._embedded.get(key):
+            return Download(first.id, first.file_name, "", first.rows, first.total)
         content, rows = _content(frame, self._room())
         self._left -= len(content)
         name = self._name(query)
         encoded = base64.b64encode(content).decode()
         uri = f"data:text/csv;charset=utf-8;base64,{encoded}"
         download = Download(f"csv-{name}", f"{name}.csv", uri, rows, frame.height)
-        self._found[key] = download
+        self._embedded[key] = download
         return download
 
     def _room(self) -> int:

@@ -87,7 +87,7 @@ def _throughput(rows: Sequence[Row]) -> Figure:
         slower = f"; the profiler slows it down by {slowdown} %" if slowdown != NULL else ""
         detail = f"measured without a profiler{slower}" if unprofiled else "under the profiler"
         evidence = "" if unprofiled else _evidence(rows, "method", "measured_over")
-        detail += _of_several(rows, "by process")
+        detail += _range_note(rows, "by process")
         if not unprofiled:
             detail += f"; {_evidence(rows, 'stability')}"
         return Figure(label, _spread(values), unit, evidence, query, detail, link)
@@ -124,7 +124,7 @@ def _busy(rows: Sequence[Row]) -> Figure:
     if not values:
         return Figure(label, NULL, query=query, detail=_UNANSWERED, link=link)
     detail = f"with kernels {_spread(_known(rows, 'kernel_busy_pct'))} % of the time"
-    detail += _of_several(rows, _BY_DEVICE)
+    detail += _range_note(rows, _BY_DEVICE)
     evidence = _evidence(rows, "measured_over")
     return Figure(label, _spread(values), "%", evidence, query, detail, link)
 
@@ -155,7 +155,7 @@ def _utilization_by(rows: Sequence[Row], query: str, name: str, kind: str) -> Fi
             detail = of + (f"; {_spread(elapsed)} % of the elapsed time's" if elapsed else "")
             covered = _spread(_known(rows, "covered_pct"))
             detail += f"; known for {covered} % of the kernels' time"
-            detail += _of_several(rows, _BY_DEVICE)
+            detail += _range_note(rows, _BY_DEVICE)
             return Figure(label, _spread(values), unit, evidence, query, detail, link)
     reason = next((str(row["reason"]) for row in rows if row["reason"]), _UNANSWERED)
     return Figure(label, NULL, "", evidence, query, reason, link)
@@ -208,10 +208,10 @@ def _number(value: float) -> str:
     return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
 
 
-def _of_several(rows: Sequence[Row], what: str) -> str:
+def _range_note(rows: Sequence[Row], what: str) -> str:
     return f"; least and largest of {len(rows)}, {what}" if len(rows) > 1 else ""
 
 
 def _evidence(rows: Sequence[Row], *columns: str) -> str:
-    found = [dict.fromkeys(str(row[c]) for row in rows if row[c] is not None) for c in columns]
-    return "; ".join(" and ".join(values) for values in found if values)
+    texts = [dict.fromkeys(str(row[c]) for row in rows if row[c] is not None) for c in columns]
+    return "; ".join(" and ".join(values) for values in texts if values)

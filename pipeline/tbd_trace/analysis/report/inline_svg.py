@@ -68,4 +68,4 @@ def _attribute(name: str, value: str, prefix: str) -> str:
         return "".join(value.split())
     value = _FONT.sub("", value) if name == "style" else _DECIMALS.sub(r"\1", value)
     referred = _REFERENCE.sub(rf"url(#{prefix}\1)", value)
-    return _COLOUR.sub(lambda found: _COLOURS[found[0].lower()], referred)
+    return _COLOUR.sub(lambda match: _COLOURS[match[0].lower()], referred)

@@ -32,7 +32,7 @@ def _rows(frame: pl.DataFrame, trace: str) -> list[dict[str, Any]]:
 
 
 def _peak(row: Mapping[str, Any], classes: list[dict[str, Any]], *, several: bool) -> Figure:
-    own = [found for found in classes if all(found[key] == row[key] for key in SPACE)]
+    own = [each for each in classes if all(each[key] == row[key] for key in SPACE)]
     value, unit = scaled(row["peak_requested_bytes"], "byte").split(" ")
     details, evidence = [], "live bytes after each event"
     if row["allocator"] == "cuda":

@@ -49,10 +49,10 @@ def _ranks_of(row: Row) -> tuple[int, int]:
 def _first_by_job(frame: pl.DataFrame) -> dict[str, Row]:
     # Of each job the straggler, else the rank that is last most often.
     rows: Sequence[Row] = [] if frame.is_empty() else frame.to_dicts()
-    found: dict[str, Row] = {}
+    first: dict[str, Row] = {}
     for row in sorted(rows, key=lambda row: not row["is_straggler"]):
-        found.setdefault(row["job"], row)
-    return found
+        first.setdefault(row["job"], row)
+    return first
 
 
 def _ranks(job: Row) -> Figure:

@@ -20,7 +20,7 @@ from tbd_trace.why.screen import change, heading, sentences
 _QUERY = "tbd-trace why"
 _LEAST_PCT = 0.1
 _GAPS = 5  # rows of the table of gaps
-_OF_GAPS = (
+_GAP_COLUMNS = (
     "trace_id",
     "device_id",
     "title",
@@ -72,23 +72,23 @@ def why_section(
         "(`tbd-trace why`)."
     )
     try:
-        found = why(traces.database, traces.trace_ids)
+        answer = why(traces.database, traces.trace_ids)
     except CannotAnswerError as error:
         if not is_expected:
             return []
         reason = Note(str(error), "missing")
         drawn = _drawn(runner.run("gpu_activity"), names, draw)
         return [lambda: Section("why", title, intro, [reason, *(plot() for plot in drawn)])]
-    slowest, *others = found.diagnoses
+    slowest, *others = answer.diagnoses
     plots = _typical_step(runner, slowest, names, draw)
-    blocks: list[Block] = [_runs(found.diagnoses, names)] if others else []
+    blocks: list[Block] = [_runs(answer.diagnoses, names)] if others else []
     about = f"{names.get(slowest.trace_id, slowest.trace)}: " if others else ""
     blocks.append(Note(about + heading(slowest), "lead"))
     blocks += [
         Note(f"{label}: {text}", "missing" if label == "Covers" else "note")
         for label, text in sentences(slowest)
     ]
-    plots += _drawn(_of_trace(runner.run("gpu_activity"), slowest), names, draw)
+    plots += _drawn(_rows_of_trace(runner.run("gpu_activity"), slowest), names, draw)
     later = [*_gaps(runner, slowest), _causes(slowest)]
     later += [Note(text, "missing") for text in slowest.not_known]
     return [
@@ -107,7 +107,7 @@ def _typical_step(
     return [draw(replace(answer, frame=rows), names, "")]
 
 
-def _causes(one: Diagnosis) -> Table:
+def _causes(diagnosis: Diagnosis) -> Table:
     rows = [
         {
             "cause": cause.title,
@@ -120,11 +120,11 @@ def _causes(one: Diagnosis) -> Table:
             "confidence": cause.confidence,
             "advice": cause.advice,
         }
-        for cause in one.causes
+        for cause in diagnosis.causes
         if cause.share_pct >= _LEAST_PCT
     ]
     frame = pl.DataFrame(rows, infer_schema_length=None)
-    return Table(frame, _UNITS, _QUERY, docs=_DOCS, caption=f"Causes; {one.measured_over}")
+    return Table(frame, _UNITS, _QUERY, docs=_DOCS, caption=f"Causes; {diagnosis.measured_over}")
 
 
 def _drawn(answer: Answer, names: Mapping[str, str], draw: Draw) -> list[Callable[[], Block]]:
@@ -132,7 +132,7 @@ def _drawn(answer: Answer, names: Mapping[str, str], draw: Draw) -> list[Callabl
 
 
 def _gaps(runner: QueryRunner, slowest: Diagnosis) -> list[Block]:
-    answer = _of_trace(runner.run("idle_causes"), slowest)
+    answer = _rows_of_trace(runner.run("idle_causes"), slowest)
     if answer.frame.is_empty():
         return []
     caption = "Gaps without work on the GPU, by cause"
@@ -144,33 +144,33 @@ def _gaps(runner: QueryRunner, slowest: Diagnosis) -> list[Block]:
             limit=_GAPS,
             caption=caption,
             docs=answer.docs,
-            columns=_OF_GAPS,
+            columns=_GAP_COLUMNS,
         )
     ]
 
 
-def _of_trace(answer: Answer, one: Diagnosis) -> Answer:
+def _rows_of_trace(answer: Answer, diagnosis: Diagnosis) -> Answer:
     # The frame itself if it has no other trace, so that the page carries its CSV once.
-    if answer.frame.is_empty() or set(answer.frame["trace_id"]) == {one.trace_id}:
+    if answer.frame.is_empty() or set(answer.frame["trace_id"]) == {diagnosis.trace_id}:
         return answer
-    return replace(answer, frame=answer.frame.filter(pl.col("trace_id") == one.trace_id))
+    return replace(answer, frame=answer.frame.filter(pl.col("trace_id") == diagnosis.trace_id))
 
 
 def _runs(diagnoses: Sequence[Diagnosis], names: Mapping[str, str]) -> Table:
     rows = [
         {
-            "run": names.get(one.trace_id, one.trace),
-            "pid": one.pid,
-            "steps": one.steps,
-            "step_ns": one.step_ns,
-            "gpu_pct": 100 * one.gpu_step_ns / one.step_ns
-            if one.step_ns and one.gpu_step_ns is not None
+            "run": names.get(diagnosis.trace_id, diagnosis.trace),
+            "pid": diagnosis.pid,
+            "steps": diagnosis.steps,
+            "step_ns": diagnosis.step_ns,
+            "gpu_pct": 100 * diagnosis.gpu_step_ns / diagnosis.step_ns
+            if diagnosis.step_ns and diagnosis.gpu_step_ns is not None
             else None,
-            "largest cause": one.causes[0].title if one.causes else None,
-            "share_pct": one.causes[0].share_pct if one.causes else None,
-            "change": change(one)[0][1] if change(one) else None,
+            "largest cause": diagnosis.causes[0].title if diagnosis.causes else None,
+            "share_pct": diagnosis.causes[0].share_pct if diagnosis.causes else None,
+            "change": change(diagnosis)[0][1] if change(diagnosis) else None,
         }
-        for one in diagnoses
+        for diagnosis in diagnoses
     ]
     frame = pl.DataFrame(rows, infer_schema_length=None)
     units = {**_UNITS, "gpu_pct": "%"}

@@ -44,8 +44,8 @@ class Catalogue:
         return read_query(self._files[name])
 
     def checks(self) -> list[Query]:
-        found = map(read_query, resources.sql_files("checks").values())
-        return sorted((query for query in found if query.check), key=_rule)
+        queries = map(read_query, resources.sql_files("checks").values())
+        return sorted((query for query in queries if query.check), key=_rule)
 
     def load(self, path: Path) -> Query:
         """Return a user's own query file.

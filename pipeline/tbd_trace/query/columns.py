@@ -92,6 +92,6 @@ class Columns(Mapping[str, Column]):
 
     def _below(self, name: str) -> Column | None:
         for relation in self._relations:
-            if found := self._columns_of(relation).get(name):
-                return found
+            if column := self._columns_of(relation).get(name):
+                return column
         return None

@@ -62,19 +62,19 @@ def execute(
         return result
     if query.refuse or changes_rows(query):
         rows = None
-    asked = _Asked(database, query, parts, dict(parameters or {}))
-    answers = asked.answers(executor or ThisProcess(), rows)
-    frames, found = [], 0
+    divided = _DividedQuery(database, query, parts, dict(parameters or {}))
+    answers = divided.answers(executor or ThisProcess(), rows)
+    frames, height = [], 0
     with closing(answers):
-        for frame in asked.in_order(answers):
+        for frame in divided.in_order(answers):
             frames.append(frame)
-            found += frame.height
-            if rows is not None and found > rows:
+            height += frame.height
+            if rows is not None and height > rows:
                 break
-    frame = asked.reduced(frames)
-    more = rows is not None and (asked.more or frame.height > rows)
-    notes = asked.notes
-    return Result(query, frame[:rows], notes, asked.values, more=more, missing=asked.missing)
+    frame = divided.reduced(frames)
+    more = rows is not None and (divided.more or frame.height > rows)
+    notes = divided.notes
+    return Result(query, frame[:rows], notes, divided.values, more=more, missing=divided.missing)
 
 
 def execute_batches(
@@ -99,14 +99,14 @@ def execute_batches(
         result = execute(database, query, trace_ids, parameters, executor=executor)
         yield Batch(result.frame, result.notes, result.missing)
         return
-    asked = _Asked(database, query, parts, dict(parameters or {}))
-    answers = asked.batches() if executor is None else asked.answers(executor, None)
+    divided = _DividedQuery(database, query, parts, dict(parameters or {}))
+    answers = divided.batches() if executor is None else divided.answers(executor, None)
     with closing(answers):
-        for frame in asked.in_order(answers):
-            yield Batch(frame, asked.notes)
-    asked.check()
-    if asked.missing:
-        yield Batch(frame.clear(), asked.notes, asked.missing)
+        for frame in divided.in_order(answers):
+            yield Batch(frame, divided.notes)
+    divided.check()
+    if divided.missing:
+        yield Batch(frame.clear(), divided.notes, divided.missing)
 
 
 def _parts_of_query(
@@ -134,7 +134,7 @@ class _Answer:
     more: bool = False
 
 
-class _Asked:
+class _DividedQuery:
     # A query that is asked for each part, and its answer so far.
 
     def __init__(
@@ -158,13 +158,13 @@ class _Asked:
         self._names: dict[str, str] = dict(names)
         self.notes += resolve_old_names(relation_names(query)).notes
         # Both are done with the rows of all parts.
-        self._of_part = replace(query, reduce="", refuse=None)
+        self._part_query = replace(query, reduce="", refuse=None)
 
     def answers(
         self, executor: Executor, rows: int | None
     ) -> Generator[tuple[Sequence[str], pl.DataFrame]]:
         calls = [
-            partial(_ask, self._database, self._of_part, part, self._parameters, rows)
+            partial(_ask, self._database, self._part_query, part, self._parameters, rows)
             for part in self._parts
         ]
         with closing(executor.run(calls)) as results:
@@ -180,10 +180,12 @@ class _Asked:
 
     def batches(self) -> Generator[tuple[Sequence[str], pl.DataFrame]]:
         for part in self._parts:
-            asked = execution.execute_batches(self._database, self._of_part, part, self._parameters)
+            batches = execution.execute_batches(
+                self._database, self._part_query, part, self._parameters
+            )
             try:
-                with closing(asked):
-                    for batch in asked:
+                with closing(batches):
+                    for batch in batches:
                         self._is_answered = True
                         yield part, batch.rows
             except CannotAnswerError as error:
@@ -208,7 +210,7 @@ class _Asked:
 
     def reduced(self, frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
         self.check()
-        rows = reduced(self._of_part, frames, self.values)
+        rows = reduced(self._part_query, frames, self.values)
         check_refusal(self._query, rows, self.values)
         return reduced(self._query, [rows], self.values)
 

@@ -40,13 +40,13 @@ def derive_at_ingest(database: TraceStore, trace_ids: Iterable[str]) -> None:
 @cache
 def _relations() -> dict[str, list[str]]:
     # By the canonical table that decides.
-    found: dict[str, list[str]] = {}
+    by_table: dict[str, list[str]] = {}
     for name, file in sorted(resources.sql_files("derive").items()):
         # Few headers have the key, and parsing all of them takes 0.1 s.
         has_key = "at_ingest" in file.read_text(encoding="utf-8")
         if has_key and (table := derived_relation(name).at_ingest):
-            found.setdefault(table, []).append(name)
-    return found
+            by_table.setdefault(table, []).append(name)
+    return by_table
 
 
 def _rows(connection: duckdb.DuckDBPyConnection, table: str) -> int:

@@ -146,17 +146,17 @@ def execute_on(
         query.refuse or changes_rows(query) or cache.rows(connection) < LARGE_ROWS
     ):
         rows = None
-    found = fetch_rows(connection, query.sql, None if rows is None else rows + 1)
+    frame = fetch_rows(connection, query.sql, None if rows is None else rows + 1)
     notes += (without := left_out(connection, query))
-    if found.is_empty():
+    if frame.is_empty():
         if without:
             raise CannotAnswerError("; ".join(without))
         check_sources(connection, query)
-    check_refusal(query, found, values)
+    check_refusal(query, frame, values)
     if changes_rows(query):
-        found = reduced(query, [found], values)
-    more = rows is not None and found.height > rows
-    return Result(query, found[:rows], notes, dict(values), more)
+        frame = reduced(query, [frame], values)
+    more = rows is not None and frame.height > rows
+    return Result(query, frame[:rows], notes, dict(values), more)
 
 
 def _connected(
@@ -218,14 +218,14 @@ def script(query: Query, parameters: Mapping[str, str] | None = None) -> str:
     """
     values = checked_values(query, parameters)
     replaced = file_relations(query, values)
-    relations = required_relations(relation_names(query), {one.name for one in replaced})
+    relations = required_relations(relation_names(query), {relation.name for relation in replaced})
     if computed := next((each.name for each in relations if each.computed_by), None):
         raise UsageError(
             f"{query.name}: reads {computed}, which tbd-trace computes in Python; write it to a "
             f"file with `tbd-trace export table {computed}`"
         )
     statements = [SORTED_ASOF]
-    statements += [text for one in replaced for text in file_statements(one, values)]
+    statements += [text for relation in replaced for text in file_statements(relation, values)]
     statements += [set_variable(name, value) for name, value in values.items()]
     statements += [
         f"CREATE OR REPLACE TEMP {'VIEW' if relation.view else 'TABLE'} {relation.name} AS\n"

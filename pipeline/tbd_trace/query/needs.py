@@ -42,7 +42,7 @@ def check_needs(connection: duckdb.DuckDBPyConnection, query: Query) -> list[str
         )
     stored = set(event_tables())
     needed = [names for names in map(alternatives, query.needs) if stored.issuperset(names)]
-    rows = _asked(connection)
+    rows = _trace_rows(connection)
     if not rows:
         raise CannotAnswerError(f"{query.name}: no trace to ask; ingest one first")
     lacking: dict[str, list[str]] = defaultdict(list)
@@ -77,7 +77,7 @@ def left_out(connection: duckdb.DuckDBPyConnection, query: Query) -> list[str]:
     return [f"{query.name} leaves out {named(names)}: {why}" for why, names in rows]
 
 
-def _asked(connection: duckdb.DuckDBPyConnection) -> list[tuple[str, str, str, set[str], str]]:
+def _trace_rows(connection: duckdb.DuckDBPyConnection) -> list[tuple[str, str, str, set[str], str]]:
     # Name, tool, kind, missing tables and unread device of each trace. A metric run of a capture
     # with a timeline only contributes counters to it.
     traces = connection.execute(
@@ -108,7 +108,7 @@ def check_sources(connection: duckdb.DuckDBPyConnection, query: Query) -> None:
         CannotAnswerError: every trace lacks all tables that the query reads, or their times.
     """
     sources = [name for name in query.relations if name in canonical_tables() and name != CATALOGUE]
-    rows = _asked(connection)
+    rows = _trace_rows(connection)
     tool, kind, lacking, unread = rows[0][1:]
     holds = canonical_tables().keys() - lacking
     if sources and all(lacks.issuperset(sources) for *_, lacks, _ in rows):
@@ -130,9 +130,9 @@ def check_derived(connection: duckdb.DuckDBPyConnection, query: Query) -> None:
         if not any(
             connection.execute(f"SELECT 1 FROM {name} LIMIT 1").fetchall() for name in names
         ):
-            rows = _asked(connection)
+            rows = _trace_rows(connection)
             kinds = {kind for _, _, kind, *_ in rows}
-            asked = partial(
+            advice = partial(
                 how_to_collect,
                 names,
                 kind=kinds.pop() if len(kinds) == 1 else "",
@@ -140,7 +140,7 @@ def check_derived(connection: duckdb.DuckDBPyConnection, query: Query) -> None:
                 unread=rows[0][4] if len(rows) == 1 else "",
             )
             tools = dict.fromkeys(tool for _, tool, *_ in rows)
-            raise CannotAnswerError(f"{query.name} {in_words_of_each(tools, asked)}")
+            raise CannotAnswerError(f"{query.name} {in_words_of_each(tools, advice)}")
 
 
 def check_refusal(query: Query, frame: pl.DataFrame, values: Mapping[str, Scalar]) -> None:
@@ -157,9 +157,9 @@ def check_refusal(query: Query, frame: pl.DataFrame, values: Mapping[str, Scalar
         raise UsageError(
             f"{query.path.name}: refuses by {refuse.column!r}, which it does not return"
         )
-    found = frame[refuse.column].drop_nulls().to_list()
-    several = [reasons if isinstance(reasons, list) else [str(reasons)] for reasons in found]
-    reasons = list(dict.fromkeys(chain.from_iterable(several)))
+    refused = frame[refuse.column].drop_nulls().to_list()
+    lists = [reasons if isinstance(reasons, list) else [str(reasons)] for reasons in refused]
+    reasons = list(dict.fromkeys(chain.from_iterable(lists)))
     if reasons:
         more = len(reasons) - _REASONS_SHOWN
         shown = reasons[:_REASONS_SHOWN] + ([f"and {more} more differences"] if more > 0 else [])

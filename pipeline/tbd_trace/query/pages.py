@@ -64,12 +64,14 @@ def batches(
 
 
 def _caching(
-    found: Iterable[pl.DataFrame], connection: duckdb.DuckDBPyConnection, cache: RelationCache
+    batch_frames: Iterable[pl.DataFrame],
+    connection: duckdb.DuckDBPyConnection,
+    cache: RelationCache,
 ) -> Generator[pl.DataFrame]:
     if not cache.puts_off:
-        yield from found
+        yield from batch_frames
         return
-    coming = iter(found)
+    coming = iter(batch_frames)
     ahead = deque(itertools.islice(coming, _PREFETCHED))
     for batch in coming:
         yield ahead.popleft()

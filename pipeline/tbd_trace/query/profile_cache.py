@@ -49,15 +49,15 @@ def cached(paths: Sequence[Path], question: Query | None) -> tuple[Database, lis
     """
     cache = cache_database()
     files = identified_files(paths)
-    found = cache.find(files)
-    if found is None and question is not None and question.partial:
+    trace_ids = cache.find(files)
+    if trace_ids is None and question is not None and question.partial:
         cache = _cache_of_a_part(cache, question)
-        found = cache.find(files)
-    if found is None:
+        trace_ids = cache.find(files)
+    if trace_ids is None:
         cache.ingest_identified(files)
-        found = [file.trace_id for file in files]
+        trace_ids = [file.trace_id for file in files]
     cache.show_names({file.trace_id: file.file.name for file in files})
-    return cache, list(dict.fromkeys(found))
+    return cache, list(dict.fromkeys(trace_ids))
 
 
 def _cache_of_a_part(cache: Database, question: Query) -> Database:

@@ -254,8 +254,9 @@ def long_rows(connection: duckdb.DuckDBPyConnection, relations: Mapping[str, str
     """Return the number of rows of the long tables; ``relations`` are their SELECTs by name."""
     rows = 0
     for table in sorted(long_tables() & relations.keys()):
-        found = connection.execute(f"SELECT count(*) FROM ({relations[table]})").fetchall()
-        rows += found[0][0]
+        sql = f"SELECT count(*) FROM ({relations[table]})"
+        ((count,),) = connection.execute(sql).fetchall()
+        rows += count
     return rows
 
 

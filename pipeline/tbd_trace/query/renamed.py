@@ -48,9 +48,9 @@ def resolve_old_names(names: Iterable[str]) -> OldNames:
     given, relations = set(names), renamed("relations")
     old = {name: relations[name] for name in sorted(given & relations.keys() - derived_names())}
     return OldNames(
-        (given - old.keys()) | {one.name for one in old.values()},
-        [f"CREATE OR REPLACE VIEW {name} AS {_view(one)}" for name, one in old.items()],
-        [_note(name, one) for name, one in old.items()],
+        (given - old.keys()) | {new.name for new in old.values()},
+        [f"CREATE OR REPLACE VIEW {name} AS {_view(new)}" for name, new in old.items()],
+        [_note(name, new) for name, new in old.items()],
     )
 
 
@@ -62,8 +62,8 @@ def old_names() -> set[str]:
 def column_hint(message: str) -> str:
     """Return a line for each old column name that an error of DuckDB quotes."""
     return "".join(
-        f"\nthe column {old} is called {one.name} since {one.since}"
-        for old, one in renamed("columns").items()
+        f"\nthe column {old} is called {new.name} since {new.since}"
+        for old, new in renamed("columns").items()
         if f'"{old}"' in message
     )
 
@@ -99,9 +99,11 @@ def _columns(new: Renamed) -> dict[str, str]:
     """Return the columns of a relation by the names that they had under its old name."""
     columns = derived_relation(new.name).columns
     return {
-        old: one.name
-        for old, one in renamed("columns").items()
-        if one.name in columns and old not in columns and _numbers(one.since) >= _numbers(new.since)
+        old: other.name
+        for old, other in renamed("columns").items()
+        if other.name in columns
+        and old not in columns
+        and _numbers(other.since) >= _numbers(new.since)
     }
 
 

@@ -26,8 +26,10 @@ def file_relations(query: Query, values: Mapping[str, Scalar]) -> list[Query]:
     The one whose columns are checked comes first.
     """
     relations = required_relations(query.relations)
-    found = [(each.file, each) for each in relations if each.file and values.get(each.file.param)]
-    return [each for _, each in sorted(found, key=lambda pair: not pair[0].columns)]
+    from_file = [
+        (each.file, each) for each in relations if each.file and values.get(each.file.param)
+    ]
+    return [each for _, each in sorted(from_file, key=lambda pair: not pair[0].columns)]
 
 
 def load_rows(

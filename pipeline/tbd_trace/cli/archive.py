@@ -151,14 +151,14 @@ def verify(
         try:
             with busy(f"checking {location}"):
                 opened = open_archive(location)
-                found = list(problems(opened))
+                faults = list(problems(opened))
         # The next archive is checked even if this one cannot be opened.
         except StoreError as error:
-            found = [str(error)]
-        for problem in found:
+            faults = [str(error)]
+        for problem in faults:
             failure(problem)
-        failed = failed or bool(found)
-        if not found:
+        failed = failed or bool(faults)
+        if not faults:
             files, traces = len(opened.manifest.files), len(opened.manifest.traces)
             typer.echo(f"{location}: sound, {_count(files, 'file')}, {_count(traces, 'trace')}")
     if failed:

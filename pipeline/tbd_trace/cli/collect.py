@@ -15,7 +15,7 @@ import typer
 from tbd_collectors.choices import Device, Execution, Input, Precision, Scale
 from tbd_trace.cli import collect_options as options
 from tbd_trace.cli.collect_ranks import RankOptions, collect_ranks, layer_list
-from tbd_trace.cli.collect_results import show_commands, show_results, tell_missing_gpu
+from tbd_trace.cli.collect_results import note_missing_gpu, show_commands, show_results
 from tbd_trace.cli.options import FormatOption, WideOption
 from tbd_trace.cli.output import busy, failure, note
 from tbd_trace.errors import UsageError
@@ -117,7 +117,7 @@ def collect(
         words, suite, fields, batch_size, auto=auto, capture_range=capture_range, missing=missing
     )
     targets = job.with_schemes(targets)
-    tell_missing_gpu(targets[0], device)
+    note_missing_gpu(targets[0], device)
     profiling = Profiling(
         timeline=profiler or _usual_profiler(targets, quiet=memory),
         counters=counters and ranks is None,

@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from tbd_collectors.sweep import Job
 
 
-def tell_missing_gpu(target: Workload | Command, asked: Device) -> None:
-    """Note that a model trains on the CPU because there is no GPU, unless that was asked for."""
-    if target.device != "cpu" or asked is not Device.AUTO:
+def note_missing_gpu(target: Workload | Command, requested: Device) -> None:
+    """Note that a model trains on the CPU because there is no GPU, unless that was requested."""
+    if target.device != "cpu" or requested is not Device.AUTO:
         return
     scale = getattr(target, "scale", None)
     if scale == "full":

@@ -137,8 +137,8 @@ def list_environments(
     from tbd_collectors import environments
 
     with busy("looking around"):
-        found = [environments.environment(name) for name in environments.recipes()]
-        _show(found, form, output, wide=wide)
+        known = [environments.environment(name) for name in environments.recipes()]
+        _show(known, form, output, wide=wide)
 
 
 @env.command()
@@ -147,29 +147,29 @@ def remove(framework: FrameworksArgument) -> None:
     from tbd_collectors import environments
 
     for name in environments.frameworks(framework):
-        found = environments.environment(name)
-        if "all" in framework and found.status == "not made":
+        environment = environments.environment(name)
+        if "all" in framework and environment.status == "not made":
             continue
-        environments.remove(found)
-        note(f"removed {found.directory}")
+        environments.remove(environment)
+        note(f"removed {environment.directory}")
 
 
-def _show(found: list[Environment], form: Any, output: Path | None, *, wide: bool) -> None:
+def _show(known: list[Environment], form: Any, output: Path | None, *, wide: bool) -> None:
     import polars as pl
 
-    rows = [_row(one) for one in found]
+    rows = [_row(environment) for environment in known]
     emit(pl.DataFrame(rows, infer_schema_length=None), form, output, limit=0, wide=wide)
 
 
-def _row(found: Environment) -> dict[str, str | None]:
+def _row(environment: Environment) -> dict[str, str | None]:
     from tbd_trace.machine import inspection
 
-    row: dict[str, str | None] = {"framework": found.framework, "status": found.status}
+    row: dict[str, str | None] = {"framework": environment.framework, "status": environment.status}
     row |= dict.fromkeys(("device", "python_version", "packages", "python"))
-    if found.status == "ok":
-        versions = inspection.interpreter(found.python)
-        row["device"] = found.marker.get("device")
+    if environment.status == "ok":
+        versions = inspection.interpreter(environment.python)
+        row["device"] = environment.marker.get("device")
         row["python_version"] = versions.pop("python")
         row["packages"] = ", ".join(f"{name} {version}" for name, version in versions.items())
-        row["python"] = found.python
+        row["python"] = environment.python
     return row

@@ -215,8 +215,8 @@ def _reports(
     if workers is None:
         for file in files:
             with busy(f"reading {file.path}") as progress:
-                found = _ingest_file(database, file, derive, progress)
-            yield _read(found)
+                outcome = _ingest_file(database, file, derive, progress)
+            yield _read(outcome)
         return
     if files:
         with suppress(InputError):  # the process that reads the file reports it
@@ -228,22 +228,22 @@ def _reports(
         busy(f"reading {len(files)} files"),
         closing(executor.run(calls)) as results,
     ):
-        for file, found in zip(files, results, strict=True):
+        for file, outcome in zip(files, results, strict=True):
             ended = InputError(
                 f"{file.path}: the process that read it ended, twice; see whether memory ran out, "
                 "and take fewer --workers"
             )
-            report = _read(ended if isinstance(found, Lost) else found)
+            report = _read(ended if isinstance(outcome, Lost) else outcome)
             if report is not None:
                 database.write_views(needed=report.status == "ingested")
             yield report
 
 
-def _read(found: IngestReport | InputError) -> IngestReport | None:
-    if isinstance(found, InputError):
-        failure(found)
+def _read(outcome: IngestReport | InputError) -> IngestReport | None:
+    if isinstance(outcome, InputError):
+        failure(outcome)
         return None
-    return found
+    return outcome
 
 
 def _ingest_file(

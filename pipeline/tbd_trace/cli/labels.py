@@ -39,13 +39,13 @@ class Given:
         failed = False
         for path in paths:
             try:
-                found, own = _profiles(path)
+                profiles, own = _profiles(path)
             except InputError as error:
                 failure(error)
                 failed = True
                 continue
             files += [
-                labelled(file, {**file_labels(own | listed, file), **labels}) for file in found
+                labelled(file, {**file_labels(own | listed, file), **labels}) for file in profiles
             ]
         if self.name is None:
             return files, failed
@@ -60,10 +60,10 @@ def _profiles(path: Path) -> tuple[list[CaptureFile], dict[str, dict[str, str | 
     from tbd_trace.store.capture import profiles_in  # noqa: PLC0415 - imports readers
     from tbd_trace.store.labels import FILE, read_labels  # noqa: PLC0415
 
-    found, others = profiles_in(path)
+    profiles, others = profiles_in(path)
     own = read_labels(path / FILE) if FILE in others else {}
     skipped = [name for name in others if name != FILE]
     if skipped:
         more = f" and {len(skipped) - _SHOWN} more" if len(skipped) > _SHOWN else ""
         note(f"{path}: skipped other files: {', '.join(skipped[:_SHOWN])}{more}")
-    return found, own
+    return profiles, own

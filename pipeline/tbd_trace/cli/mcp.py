@@ -49,11 +49,11 @@ def mcp(
     tools = Tools(root.resolve())
     server = MCPServer("tbd-trace", instructions=_INSTRUCTIONS, version=__version__)
     for tool in (tools.open, tools.why, tools.queries, tools.query, tools.sql):
-        server.add_tool(_told(tool, ToolError), structured_output=False)
+        server.add_tool(_with_errors_shown(tool, ToolError), structured_output=False)
     server.run("stdio")
 
 
-def _told(tool: Callable[..., Any], shown: type[Exception]) -> Callable[..., Any]:
+def _with_errors_shown(tool: Callable[..., Any], shown: type[Exception]) -> Callable[..., Any]:
     # The SDK passes on messages of this class of errors only.
     @functools.wraps(tool)
     def run(*given: Any, **named: Any) -> Any:
@@ -95,9 +95,9 @@ class Tools:
         """Answer a query of the list with its rows, units and notes."""
         from tbd_trace.query import Catalogue
 
-        found = Catalogue().get(name)  # never a file
-        result = self._opened(paths).run(found.name, **(parameters or {}))
-        units = {key: column.unit for key, column in found.columns.items() if column.unit}
+        query = Catalogue().get(name)  # never a file
+        result = self._opened(paths).run(query.name, **(parameters or {}))
+        units = {key: column.unit for key, column in query.columns.items() if column.unit}
         return _rows(result.frame, limit) | {"units": units, "notes": result.notes}
 
     def sql(self, statement: str, paths: list[str], limit: int = _ROWS) -> dict[str, Any]:
@@ -125,12 +125,12 @@ class Tools:
         return open_traces(*(str(self._local(path)) for path in paths))
 
     def _local(self, path: str) -> Path:
-        found = (self._root / path).resolve()
-        if not found.is_relative_to(self._root):
+        resolved = (self._root / path).resolve()
+        if not resolved.is_relative_to(self._root):
             raise UsageError(f"{path}: is outside {self._root}; --root chooses the directory")
-        if not found.exists():
+        if not resolved.exists():
             raise UsageError(f"{path}: there is no such file in {self._root}")
-        return found
+        return resolved
 
 
 def _rows(frame: pl.DataFrame, limit: int) -> dict[str, Any]:

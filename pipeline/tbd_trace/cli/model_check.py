@@ -23,11 +23,11 @@ def recounted(models: list[Model], framework: str, python: str) -> Iterator[dict
     Columns are the declared numbers (``parameters``, ``forward_flop``, ``training_flop``), those
     of the counter (``counted_*``), and ``result``: ``equal``, ``differs`` or ``failed``.
     """
-    found = {}
+    counts = {}
     reason = ""
     try:
         for row in _counts([model.name for model in models], framework, python):
-            found[row.pop("model"), row.pop("variant")] = row
+            counts[row.pop("model"), row.pop("variant")] = row
     except (OSError, RuntimeError, subprocess.TimeoutExpired) as error:
         reason = str(error)
     for model in models:
@@ -37,7 +37,7 @@ def recounted(models: list[Model], framework: str, python: str) -> Iterator[dict
                 "forward_flop": variant.forward_flop,
                 "training_flop": variant.training_flop,
             }
-            counted = found.get((model.name, variant.name), {})
+            counted = counts.get((model.name, variant.name), {})
             row = {"model": model.name, "framework": framework, "variant": variant.name}
             row |= {"counter": counted.get("counter")} | declared
             row |= {f"counted_{name}": counted.get(name) for name in _FIELDS}

@@ -121,18 +121,18 @@ def query(
         return
     from tbd_trace.api import find_query
 
-    found = find_query(name)
+    query = find_query(name)
     if help_ or describe:
-        _describe(found, form)
+        _describe(query, form)
         return
     parameters = assigned(assignments or [])
     if as_sql:
         from tbd_trace.query import script
 
-        emit_text(script(found, parameters), output)
+        emit_text(script(query, parameters), output)
         return
     if plot is not None:
-        _check_plot(found, plot)
+        _check_plot(query, plot)
     # A plot needs all rows.
     rows = row_limit(form, output, limit) if plot is None else None
     if rows is None and plot is None and (written := chosen_form(form, output)) in JOINABLE:
@@ -140,20 +140,20 @@ def query(
         with (
             executor_of(workers, dask) as executor,
             closing(
-                _batches(found, traces or [], db, parameters, executor=executor, missing=missing)
+                _batches(query, traces or [], db, parameters, executor=executor, missing=missing)
             ) as frames,
         ):
             emit_joined(frames, written, output, excel_safe=excel_safe)
         require_all(missing)
         return
     with executor_of(workers, dask) as executor:
-        opened, result = _ask(found, traces or [], db, parameters, rows, executor=executor)
+        opened, result = _ask(query, traces or [], db, parameters, rows, executor=executor)
     emit(
         result.frame if ids or opened is None else with_names(result.frame, opened, form, output),
         form,
         output,
         limit=limit,
-        units=_units(found),
+        units=_units(query),
         more=result.more,
         wide=wide,
         excel_safe=excel_safe,
@@ -179,11 +179,11 @@ def _list(form: Format | None, output: Path | None, *, wide: bool) -> None:
     emit(frame, form, output, limit=0, wide=wide)
 
 
-def _describe(found: Query, form: Format | None) -> None:
+def _describe(query: Query, form: Format | None) -> None:
     from tbd_trace.present import description
 
     as_json = form is not None and form.value == "json"
-    typer.echo(description.as_json(found) if as_json else description.as_text(found), nl=False)
+    typer.echo(description.as_json(query) if as_json else description.as_text(query), nl=False)
 
 
 def assigned(assignments: list[str]) -> dict[str, str]:
@@ -200,7 +200,7 @@ def assigned(assignments: list[str]) -> dict[str, str]:
 
 
 def _ask(
-    found: Query,
+    query: Query,
     traces: list[str],
     db: str,
     parameters: dict[str, str],
@@ -211,12 +211,12 @@ def _ask(
     from tbd_trace.api import open_traces
     from tbd_trace.query import execute
 
-    with busy(f"asking {found.name}"):
-        if result := _of_file(found, traces, parameters):
+    with busy(f"asking {query.name}"):
+        if result := _file_result(query, traces, parameters):
             return None, result
-        opened = open_traces(*traces, db=db, question=found)
+        opened = open_traces(*traces, db=db, question=query)
         result = execute(
-            opened.database, found, opened.trace_ids, parameters, rows, executor=executor
+            opened.database, query, opened.trace_ids, parameters, rows, executor=executor
         )
     for text in result.notes:
         note(text)
@@ -224,7 +224,7 @@ def _ask(
 
 
 def _batches(
-    found: Query,
+    query: Query,
     traces: list[str],
     db: str,
     parameters: dict[str, str],
@@ -237,13 +237,13 @@ def _batches(
     from tbd_trace.api import open_traces
     from tbd_trace.query import execute_batches
 
-    if result := _of_file(found, traces, parameters):
+    if result := _file_result(query, traces, parameters):
         yield result.frame
         return
-    with busy(f"asking {found.name}"):
-        opened = open_traces(*traces, db=db, question=found)
+    with busy(f"asking {query.name}"):
+        opened = open_traces(*traces, db=db, question=query)
         batches = execute_batches(
-            opened.database, found, opened.trace_ids, parameters, executor=executor
+            opened.database, query, opened.trace_ids, parameters, executor=executor
         )
         # Up to the first batch: errors of the query are raised under the spinner.
         first = next(batches)
@@ -255,25 +255,25 @@ def _batches(
             yield batch.rows
 
 
-def _of_file(found: Query, traces: list[str], parameters: dict[str, str]) -> Result | None:
+def _file_result(query: Query, traces: list[str], parameters: dict[str, str]) -> Result | None:
     from tbd_trace.query import execute_on_file
 
-    result = execute_on_file(found, parameters)
+    result = execute_on_file(query, parameters)
     if result is not None and traces:
         raise UsageError(f"{traces[0]}: a file replaces the traces; name one or the other")
     return result
 
 
-def _units(found: Query) -> dict[str, str | None]:
-    return {name: column.unit for name, column in found.columns.items()}
+def _units(query: Query) -> dict[str, str | None]:
+    return {name: column.unit for name, column in query.columns.items()}
 
 
-def _check_plot(found: Query, path: Path) -> None:
+def _check_plot(query: Query, path: Path) -> None:
     from tbd_trace.present.plot import check_path
 
     check_path(path)
-    if found.plot is None:
-        raise UsageError(f"{found.name} has no plot; add a [plot] table to its header")
+    if query.plot is None:
+        raise UsageError(f"{query.name} has no plot; add a [plot] table to its header")
 
 
 def draw(opened: Traces | None, result: Result, path: Path) -> None:
@@ -281,15 +281,15 @@ def draw(opened: Traces | None, result: Result, path: Path) -> None:
     from tbd_trace.present import write
     from tbd_trace.present.plot import render
 
-    found = result.query
-    assert found.plot is not None
+    query = result.query
+    assert query.plot is not None
     names = {} if opened is None else opened.names()
     content = render(
         result.frame,
-        found.plot,
-        title=found.title,
+        query.plot,
+        title=query.title,
         form=path.suffix.lower().removeprefix("."),
-        units=_units(found),
+        units=_units(query),
         trace_names=names,
     )
     write(path, content)

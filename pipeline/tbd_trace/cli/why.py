@@ -95,23 +95,23 @@ def why(
 
     with busy("replaying"):
         opened = open_traces(*(traces or []), db=db)
-        found = opened.why(**parameters)
-        findings = findings_behind(opened, found.slowest) if everything else None
+        answer = opened.why(**parameters)
+        findings = findings_behind(opened, answer.slowest) if everything else None
     match form:
         case WhyFormat.JSON:
-            answer = found.to_dict()
+            document = answer.to_dict()
             if findings is not None:
-                _add(findings, answer["causes"])
-            emit_text(_json(answer), output)
+                _add(findings, document["causes"])
+            emit_text(_json(document), output)
         case WhyFormat.MARKDOWN:
             from tbd_trace.why.screen import markdown
 
-            emit_text(markdown(found.slowest, everything=everything), output)
+            emit_text(markdown(answer.slowest, everything=everything), output)
         case WhyFormat.TABLE:
             from tbd_trace.why.screen import text
 
             shown = text(
-                found.diagnoses,
+                answer.diagnoses,
                 top,
                 everything=everything,
                 width=_width(),
@@ -119,9 +119,9 @@ def why(
             )
             emit_text(shown + _listed(findings or {}), output)
     if plot is not None:
-        _draw(opened, found, parameters, plot)
+        _draw(opened, answer, parameters, plot)
     if limit is not None:
-        _check(found, *limit)
+        _check(answer, *limit)
 
 
 def _width() -> int:
@@ -131,13 +131,13 @@ def _width() -> int:
     return min(max(shutil.get_terminal_size((WIDTH, 24)).columns, WIDTH), MOST_WIDTH)
 
 
-def _draw(opened: Traces, found: Why, parameters: dict[str, str], path: Path) -> None:
+def _draw(opened: Traces, answer: Why, parameters: dict[str, str], path: Path) -> None:
     from tbd_trace.why.result import rows_of_process
 
-    one = found.slowest
-    of_trace = replace(opened, trace_ids=[one.trace_id])
-    result = of_trace.run("step_timeline", **parameters)
-    draw(of_trace, replace(result, frame=rows_of_process(result.frame, one)), path)
+    slowest = answer.slowest
+    traces = replace(opened, trace_ids=[slowest.trace_id])
+    result = traces.run("step_timeline", **parameters)
+    draw(traces, replace(result, frame=rows_of_process(result.frame, slowest)), path)
 
 
 def _add(findings: dict[str, list[dict[str, Any]]], causes: list[dict[str, Any]]) -> None:
@@ -174,13 +174,13 @@ def _limit(text: str) -> tuple[str, float]:
         raise UsageError(f"--fail-on {text}: expected CAUSE:PERCENT") from None
 
 
-def _check(found: Why, cause: str, limit: float) -> None:
-    for one in found.diagnoses:
-        for each in one.causes:
-            if each.cause == cause and each.share_pct >= limit:
+def _check(answer: Why, name: str, limit: float) -> None:
+    for diagnosis in answer.diagnoses:
+        for cause in diagnosis.causes:
+            if cause.cause == name and cause.share_pct >= limit:
                 raise TbdTraceError(
-                    f"why: {each.title} takes {each.share_pct:.1f} % of the steps of {one.trace}; "
-                    f"--fail-on allows {limit:g} %"
+                    f"why: {cause.title} takes {cause.share_pct:.1f} % of the steps of "
+                    f"{diagnosis.trace}; --fail-on allows {limit:g} %"
                 )
 
 
@@ -213,13 +213,13 @@ def whatif(
     from tbd_trace.api import open_traces
 
     with busy("replaying"):
-        found = open_traces(*(traces or []), db=db).whatif(*change)
+        result = open_traces(*(traces or []), db=db).whatif(*change)
     if form is WhyFormat.JSON:
-        emit_text(_json(found.to_dict()), output)
+        emit_text(_json(result.to_dict()), output)
         return
     from tbd_trace.why.screen import prediction
 
-    emit_text(prediction(found), output)
+    emit_text(prediction(result), output)
 
 
 def _json(value: dict[str, Any]) -> str:

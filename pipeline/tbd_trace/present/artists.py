@@ -38,7 +38,7 @@ _FAINT = 0.35  # opacity of the iterations outside the measured window
 _FEW_DECADES = 1000
 
 
-def draw(axes: Axes, kind: str, series: Sequence[Series], along: Axis, values: Axis) -> None:
+def draw(axes: Axes, kind: str, all_series: Sequence[Series], along: Axis, values: Axis) -> None:
     """Draw series, and label the axes.
 
     ``kind`` is line, scatter, histogram, bar, stacked_bar, barh, grouped_barh, stacked_barh,
@@ -46,24 +46,24 @@ def draw(axes: Axes, kind: str, series: Sequence[Series], along: Axis, values: A
     """
     match kind:
         case "histogram":
-            histogram(axes, series)
+            histogram(axes, all_series)
             along, values = values, Axis("count")
         case "barh" | "grouped_barh" | "stacked_barh":
-            horizontal_bars(axes, series, stacked=kind == "stacked_barh")
+            horizontal_bars(axes, all_series, stacked=kind == "stacked_barh")
             along, values = values, Axis("")
         case "bar" | "stacked_bar":
-            vertical_bars(axes, series, along, stacked=kind == "stacked_bar")
+            vertical_bars(axes, all_series, along, stacked=kind == "stacked_bar")
         case "stacked_area":
-            stacked_areas(axes, series)
+            stacked_areas(axes, all_series)
         case "binned":
-            binned_bars(axes, series, along)
+            binned_bars(axes, all_series, along)
         case "heatmap":
-            heatmap(axes, series, values)
+            heatmap(axes, all_series, values)
             values = Axis("")
         case "roofline":
-            roofline(axes, series, values)
+            roofline(axes, all_series, values)
         case _:
-            _points(axes, series, values, joined=kind == "line")
+            _points(axes, all_series, values, joined=kind == "line")
     if along.log:
         axes.set_xscale("log")
     if values.log:
@@ -97,41 +97,47 @@ def _named_tick(unit: str | None) -> Callable[[float, int], str]:
     return named
 
 
-def _points(axes: Axes, series: Sequence[Series], values: Axis, *, joined: bool) -> None:
-    for colour, one in zip(colours(series), series, strict=True):
-        mark = marker(one) if not joined or len(one.places) <= _MANY_POINTS else ""
+def _points(axes: Axes, all_series: Sequence[Series], values: Axis, *, joined: bool) -> None:
+    for colour, series in zip(colours(all_series), all_series, strict=True):
+        mark = marker(series) if not joined or len(series.places) <= _MANY_POINTS else ""
         style: dict[str, Any] = {
             "linestyle": "-" if joined else "none",
             "marker": mark,
             "markersize": 3.5,
         }
         # Highlighted rows are drawn in full over a faint line of all rows.
-        if any(one.highlighted):
-            axes.plot(one.places, one.values, color=colour, alpha=_FAINT, **style)
+        if any(series.highlighted):
+            axes.plot(series.places, series.values, color=colour, alpha=_FAINT, **style)
         shown = [
-            value if marked or not any(one.highlighted) else math.nan
+            value if marked or not any(series.highlighted) else math.nan
             for value, marked in zip(
-                one.values, one.highlighted or [True] * len(one.values), strict=True
+                series.values, series.highlighted or [True] * len(series.values), strict=True
             )
         ]
-        axes.plot(one.places, shown, color=colour, label=one.label, **style)
-        if one.bounds:
-            low, high = zip(*one.bounds, strict=True)
-            axes.fill_between(one.places, low, high, color=colour, alpha=_BAND, linewidth=0)
-        if not all(map(math.isnan, one.points)):
+        axes.plot(series.places, shown, color=colour, label=series.label, **style)
+        if series.bounds:
+            low, high = zip(*series.bounds, strict=True)
+            axes.fill_between(series.places, low, high, color=colour, alpha=_BAND, linewidth=0)
+        if not all(map(math.isnan, series.points)):
             axes.plot(
-                one.places, one.points, color=colour, label=f"{one.label}, measured", **_POINT
+                series.places,
+                series.points,
+                color=colour,
+                label=f"{series.label}, measured",
+                **_POINT,
             )
-    _shade(axes, series)
+    _shade(axes, all_series)
     if not values.log:
-        from_zero(axes, [value for one in series for value in (*one.values, *one.points)])
+        from_zero(
+            axes, [value for series in all_series for value in (*series.values, *series.points)]
+        )
 
 
-def _shade(axes: Axes, series: Sequence[Series]) -> None:
+def _shade(axes: Axes, all_series: Sequence[Series]) -> None:
     highlighted = {
         place
-        for one in series
-        for place, marked in zip(one.places, one.highlighted, strict=False)
+        for series in all_series
+        for place, marked in zip(series.places, series.highlighted, strict=False)
         if marked
     }
     # Consecutive numbers have the same difference to their rank: each group is one interval.

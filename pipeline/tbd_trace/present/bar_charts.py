@@ -32,30 +32,30 @@ def from_zero(axes: Axes, values: Sequence[float]) -> None:
         axes.set_ylim(0, max(drawn_before, max(finite) * _HEADROOM) or 1.0)
 
 
-def vertical_bars(axes: Axes, series: Sequence[Series], along: Axis, *, stacked: bool) -> None:
+def vertical_bars(axes: Axes, all_series: Sequence[Series], along: Axis, *, stacked: bool) -> None:
     """Draw vertical bars, stacked or grouped by series."""
-    at = _positions(axes, series, along)
-    width = _BAR_WIDTH if stacked else _BAR_WIDTH / len(series)
+    at = _positions(axes, all_series, along)
+    width = _BAR_WIDTH if stacked else _BAR_WIDTH / len(all_series)
     base = dict.fromkeys(at, 0.0)
-    for number, (colour, one) in enumerate(zip(colours(series), series, strict=True)):
-        shift = 0.0 if stacked else (number - (len(series) - 1) / 2) * width
+    for number, (colour, series) in enumerate(zip(colours(all_series), all_series, strict=True)):
+        shift = 0.0 if stacked else (number - (len(all_series) - 1) / 2) * width
         axes.bar(
-            [at[place] + shift for place in one.places],
-            one.values,
+            [at[place] + shift for place in series.places],
+            series.values,
             width,
-            bottom=[base[place] for place in one.places] if stacked else 0.0,
+            bottom=[base[place] for place in series.places] if stacked else 0.0,
             color=colour,
-            hatch=hatch(one),
-            label=one.label,
+            hatch=hatch(series),
+            label=series.label,
         )
-        _add_to_base(base, one)
-    tops = [value for one in series for value in one.values]
+        _add_to_base(base, series)
+    tops = [value for series in all_series for value in series.values]
     from_zero(axes, [*base.values(), *tops] if stacked else tops)
 
 
-def _positions(axes: Axes, series: Sequence[Series], along: Axis) -> dict[Any, float]:
+def _positions(axes: Axes, all_series: Sequence[Series], along: Axis) -> dict[Any, float]:
     # Numbers are their own positions; names get consecutive positions with tick labels.
-    places = list(dict.fromkeys(place for one in series for place in one.places))
+    places = list(dict.fromkeys(place for series in all_series for place in series.places))
     if along.is_quantity:
         return {place: float(place) for place in places}
     # 90 characters fit along the axis of a plot.
@@ -69,26 +69,30 @@ def _positions(axes: Axes, series: Sequence[Series], along: Axis) -> dict[Any, f
     return {place: float(number) for number, place in enumerate(places)}
 
 
-def horizontal_bars(axes: Axes, series: Sequence[Series], *, stacked: bool) -> None:
+def horizontal_bars(axes: Axes, all_series: Sequence[Series], *, stacked: bool) -> None:
     """Draw horizontal bars, stacked or grouped by series."""
-    places = list(dict.fromkeys(place for one in series for place in one.lanes or one.places))
+    places = list(
+        dict.fromkeys(place for series in all_series for place in series.lanes or series.places)
+    )
     at = {place: number for number, place in enumerate(places)}
-    width = _BAR_WIDTH if stacked else _BAR_WIDTH / len(series)
+    width = _BAR_WIDTH if stacked else _BAR_WIDTH / len(all_series)
     base = dict.fromkeys(places, 0.0)
-    for number, (colour, one) in enumerate(zip(colours(series), series, strict=True)):
-        shift = 0.0 if stacked else (number - (len(series) - 1) / 2) * width
+    for number, (colour, series) in enumerate(zip(colours(all_series), all_series, strict=True)):
+        shift = 0.0 if stacked else (number - (len(all_series) - 1) / 2) * width
         bars = axes.barh(
-            [at[place] + shift for place in one.places],
-            one.values,
+            [at[place] + shift for place in series.places],
+            series.values,
             width,
-            left=(one.starts or [base[place] for place in one.places]) if stacked else 0.0,
+            left=(series.starts or [base[place] for place in series.places]) if stacked else 0.0,
             color=colour,
-            hatch=hatch(one),
-            label=one.label,
+            hatch=hatch(series),
+            label=series.label,
         )
         if not stacked:
-            axes.bar_label(bars, labels=[_bar_label(v) for v in one.values], padding=3, fontsize=8)
-        _add_to_base(base, one)
+            axes.bar_label(
+                bars, labels=[_bar_label(v) for v in series.values], padding=3, fontsize=8
+            )
+        _add_to_base(base, series)
     names = [place if isinstance(place, str) else f"{place:,.15g}" for place in places]
     labels = shortened(names, LABEL_WIDTH)
     axes.set_yticks(range(len(places)), [labels[name] for name in names])
@@ -96,8 +100,8 @@ def horizontal_bars(axes: Axes, series: Sequence[Series], *, stacked: bool) -> N
     axes.margins(x=0.1)
 
 
-def _add_to_base(base: dict[Any, float], one: Series) -> None:
-    for place, value in zip(one.places, one.values, strict=True):
+def _add_to_base(base: dict[Any, float], series: Series) -> None:
+    for place, value in zip(series.places, series.values, strict=True):
         base[place] += 0.0 if math.isnan(value) else value
 
 
@@ -109,61 +113,61 @@ def _bar_label(value: float) -> str:
     return f"{value:,.3g}" if abs(value) < 1000 else f"{value:,.0f}"
 
 
-def stacked_areas(axes: Axes, series: Sequence[Series]) -> None:
+def stacked_areas(axes: Axes, all_series: Sequence[Series]) -> None:
     """Draw each series on top of the previous ones, as steps: a value holds until the next."""
     base: dict[Any, float] = {}
-    for colour, one in zip(colours(series), series, strict=True):
-        low = [base.get(place, 0.0) for place in one.places]
-        height = [0.0 if math.isnan(value) else value for value in one.values]
+    for colour, series in zip(colours(all_series), all_series, strict=True):
+        low = [base.get(place, 0.0) for place in series.places]
+        height = [0.0 if math.isnan(value) else value for value in series.values]
         high = [bottom + value for bottom, value in zip(low, height, strict=True)]
         axes.fill_between(
-            one.places,
+            series.places,
             low,
             high,
             step="post",
             facecolor=colour,
             edgecolor="white",  # of the hatch
             lw=0,
-            hatch=hatch(one),
-            label=one.label,
+            hatch=hatch(series),
+            label=series.label,
         )
-        base |= dict(zip(one.places, high, strict=True))
+        base |= dict(zip(series.places, high, strict=True))
     from_zero(axes, list(base.values()))
 
 
-def histogram(axes: Axes, series: Sequence[Series]) -> None:
+def histogram(axes: Axes, all_series: Sequence[Series]) -> None:
     """Draw a histogram of each series with bins of equal width."""
     # The number of bins is the square root of the number of values, a common default.
-    values = [[value for value in one.values if math.isfinite(value)] for one in series]
+    values = [[value for value in series.values if math.isfinite(value)] for series in all_series]
     largest = max(len(numbers) for numbers in values)
     axes.hist(
         values,
         bins=min(_MAX_BINS, max(5, math.ceil(math.sqrt(largest)))),
-        color=colours(series),
-        label=[one.label for one in series],
+        color=colours(all_series),
+        label=[series.label for series in all_series],
     )
     axes.yaxis.set_major_locator(MaxNLocator(integer=True))
 
 
-def binned_bars(axes: Axes, series: Sequence[Series], along: Axis) -> None:
+def binned_bars(axes: Axes, all_series: Sequence[Series], along: Axis) -> None:
     """Draw a bar over each bin; several series share the displayed width of the bin."""
-    for number, (colour, one) in enumerate(zip(colours(series), series, strict=True)):
+    for number, (colour, series) in enumerate(zip(colours(all_series), all_series, strict=True)):
         edges = [
-            [_edge(start, end, (number + step) / len(series), log=along.log) for step in (0, 1)]
-            for start, end in zip(one.places, one.ends, strict=True)
+            [_edge(start, end, (number + step) / len(all_series), log=along.log) for step in (0, 1)]
+            for start, end in zip(series.places, series.ends, strict=True)
         ]
         axes.bar(
             [left for left, _ in edges],
-            one.values,
+            series.values,
             [right - left for left, right in edges],
             align="edge",
             color=colour,
             edgecolor="white",
             linewidth=0.4,
-            hatch=hatch(one),
-            label=one.label,
+            hatch=hatch(series),
+            label=series.label,
         )
-    from_zero(axes, [value for one in series for value in one.values])
+    from_zero(axes, [value for series in all_series for value in series.values])
 
 
 def _edge(start: float, end: float, part: float, *, log: bool) -> float:

@@ -55,15 +55,15 @@ def is_name(column: str) -> bool:
 
 def measured(slices: Iterable[Sequence[Column]]) -> list[Measure]:
     """Measure columns from consecutive slices of their rows."""
-    found: list[Measure] = []
+    measures: list[Measure] = []
     firsts: list[str | None] = []
     for shown in slices:
-        if not found:
-            found = [_unmeasured(column) for column in shown]
+        if not measures:
+            measures = [_unmeasured(column) for column in shown]
             firsts = [column.cells[0] if column.cells else None for column in shown]
         for number, column in enumerate(shown):
-            found[number] = _widened(found[number], column, firsts[number])
-    return found
+            measures[number] = _widened(measures[number], column, firsts[number])
+    return measures
 
 
 def _unmeasured(column: Column) -> Measure:

@@ -40,30 +40,30 @@ def shortened(names: Iterable[str], width: int) -> dict[str, str]:
     get a number.
     """
     left = dict.fromkeys(names)
-    found = {name: name for name in left if width_of(name) <= width}
-    used = set(found)
+    short_names = {name: name for name in left if width_of(name) <= width}
+    used = set(short_names)
     kernels = [n for n in left if n.isascii() and n.isprintable() and is_kernel_name(n)]
     for name, label in short_labels(kernels, width).items() if width >= _LEAST_LABEL else ():
         if label not in used:
-            found[name] = label
+            short_names[name] = label
             used.add(label)
     for front in _FRONTS:
-        cut = {name: shorten(name, width, front) for name in left if name not in found}
+        cut = {name: shorten(name, width, front) for name in left if name not in short_names}
         counts = Counter(cut.values())
         unique = {name: short for name, short in cut.items() if counts[short] == 1}
         unique = {name: short for name, short in unique.items() if short not in used}
-        found |= unique
+        short_names |= unique
         used.update(unique.values())
     number = 0
     for name in left:
-        while name not in found:
+        while name not in short_names:
             number += 1
             mark = f"#{number}"
             short = shorten(name, max(1, width - len(mark))) + mark
             if short not in used:
-                found[name] = short
+                short_names[name] = short
                 used.add(short)
-    return found
+    return short_names
 
 
 def label_of(name: str, width: int) -> str:

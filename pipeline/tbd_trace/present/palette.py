@@ -18,19 +18,19 @@ SHADE = "#0072B2"
 """Background of the steady state."""
 
 
-def colours(series: Sequence[Series]) -> list[str]:
+def colours(all_series: Sequence[Series]) -> list[str]:
     """Return the colour of each series."""
     return [
-        _IDLE if one.label in ("idle", "free") else _PALETTE[one.colour % len(_PALETTE)]
-        for one in series
+        _IDLE if series.label in ("idle", "free") else _PALETTE[series.colour % len(_PALETTE)]
+        for series in all_series
     ]
 
 
-def hatch(one: Series) -> str:
+def hatch(series: Series) -> str:
     """Return the hatch of a series, empty for the first series of each colour."""
-    return _HATCHES[one.colour // len(_PALETTE) % len(_HATCHES)]
+    return _HATCHES[series.colour // len(_PALETTE) % len(_HATCHES)]
 
 
-def marker(one: Series) -> str:
+def marker(series: Series) -> str:
     """Return the marker of a series."""
-    return _MARKERS[one.colour % len(_MARKERS)]
+    return _MARKERS[series.colour % len(_MARKERS)]

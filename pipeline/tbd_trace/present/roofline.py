@@ -19,24 +19,24 @@ _DASHES = ("-", "--", "-.", ":")
 _WIDER = 3  # the roofs extend beyond the points by this factor
 
 
-def roofline(axes: Axes, series: Sequence[Series], values: Axis) -> None:
+def roofline(axes: Axes, all_series: Sequence[Series], values: Axis) -> None:
     """Draw points and roofs on logarithmic axes, and number the first names.
 
     A roof is the minimum of the peak and of the memory bandwidth times the arithmetic intensity.
     """
-    _roofs(axes, series, values)
+    _roofs(axes, all_series, values)
     numbers: dict[str, int] = {}
-    for colour, one in zip(colours(series), series, strict=True):
-        points = list(_points(one))
+    for colour, series in zip(colours(all_series), all_series, strict=True):
+        points = list(_points(series))
         axes.plot(
             [place for place, _, _ in points],
             [value for _, value, _ in points],
             linestyle="none",
-            marker=marker(one),
+            marker=marker(series),
             markersize=5,
             alpha=0.8,
             color=colour,
-            label=one.label,
+            label=series.label,
         )
         for place, value, name in points:
             if name and (name in numbers or len(numbers) < _NUMBERED):
@@ -46,17 +46,17 @@ def roofline(axes: Axes, series: Sequence[Series], values: Axis) -> None:
         axes.plot([], [], linestyle="none", label=f"{numbers[name]}  {label}")
 
 
-def _points(one: Series) -> Iterator[tuple[float, float, str]]:
+def _points(series: Series) -> Iterator[tuple[float, float, str]]:
     # Logarithmic axes show positive numbers only.
-    names = one.names or [""] * len(one.places)
-    for place, value, name in zip(one.places, one.values, names, strict=True):
+    names = series.names or [""] * len(series.places)
+    for place, value, name in zip(series.places, series.values, names, strict=True):
         if place > 0 and math.isfinite(value) and value > 0:
             yield place, value, name
 
 
-def _roofs(axes: Axes, series: Sequence[Series], values: Axis) -> None:
-    roofs = {_called(*roof, values): roof for one in series for roof in one.roofs}
-    places = [place for one in series for place, _, _ in _points(one)]
+def _roofs(axes: Axes, all_series: Sequence[Series], values: Axis) -> None:
+    roofs = {_called(*roof, values): roof for series in all_series for roof in series.roofs}
+    places = [place for series in all_series for place, _, _ in _points(series)]
     # The ridge point, where the roof bends, is always shown.
     places += [peak / slope for peak, slope in roofs.values()]
     for number, (label, (peak, slope)) in enumerate(roofs.items()):

@@ -82,8 +82,8 @@ def value_axis(
         start: column with the begins of bars, which the axis then shows.
     """
     name = words(start or columns[0]) if len(columns) == 1 else ""
-    found = {units.get(column) for column in columns}
-    unit = found.pop() if len(found) == 1 else None
+    column_units = {units.get(column) for column in columns}
+    unit = column_units.pop() if len(column_units) == 1 else None
     if log:
         multiples = scalable(unit)  # the ticks then show the unit
         label = f"{name or 'value'} ({unit})" if unit and not multiples else name or "value"
@@ -143,19 +143,21 @@ def series_of(
     parts = panel.partition_by(key, maintain_order=True) if key else [panel]
     order = coloured[key].unique(maintain_order=True).to_list() if key else []
     labels = shortened(map(text, order), LABEL_WIDTH)
-    found = []
+    all_series = []
     for part in parts:
         group = labels[text(part[key][0])] if key else ""
         first = order.index(part[key][0]) * len(columns) if key else 0
         for colour, column in enumerate(columns, first):
             several = len(columns) > 1 or not group
             label = ", ".join(filter(None, [group, words(column) if several else ""]))
-            found.append(_series(part, plot, column, axes, (label, colour)))
+            all_series.append(_series(part, plot, column, axes, (label, colour)))
     if plot.start:  # bars of a place belong to several series: the order is that of the rows
         lanes = list(dict.fromkeys(_places(panel[plot.places[0]], axes[0])))
-        found = [replace(one, lanes=lanes) for one in found]
-    valued = [one for one in found if not all(math.isnan(value) for value in one.values)]
-    return valued or found[:1]
+        all_series = [replace(series, lanes=lanes) for series in all_series]
+    valued = [
+        series for series in all_series if not all(math.isnan(value) for value in series.values)
+    ]
+    return valued or all_series[:1]
 
 
 def _series(

@@ -71,8 +71,8 @@ def _ruled(frame: pl.DataFrame, units: Mapping[str, str | None], style: Style, w
 def _below(left_out: Sequence[str], width: int) -> str:
     if not left_out:
         return ""
-    said = f"Left out in {width} columns: {', '.join(left_out)}; --wide shows all."
-    return "".join(f"{line}\n" for line in textwrap.wrap(said, width))
+    note = f"Left out in {width} columns: {', '.join(left_out)}; --wide shows all."
+    return "".join(f"{line}\n" for line in textwrap.wrap(note, width))
 
 
 def _plain(frame: pl.DataFrame, units: Mapping[str, str | None], style: Style) -> Iterator[str]:

@@ -117,30 +117,30 @@ def export(traces: Selection, path: Path) -> ExportSummary:
 
 def _timeline(traces: Selection) -> Selection:
     kinds = traces.database.trace_frame(traces.trace_ids).select("trace_id", "name", "kind")
-    found = [(trace_id, name) for trace_id, name, kind in kinds.rows() if kind == "timeline"]
-    if not found:
+    timelines = [(trace_id, name) for trace_id, name, kind in kinds.rows() if kind == "timeline"]
+    if not timelines:
         timed = queries.sql(
             traces.database,
             "SELECT DISTINCT trace_id FROM memory_event WHERE timestamp_ns IS NOT NULL",
             traces.trace_ids,
         )
         ids = set(timed["trace_id"])
-        found = [(trace_id, name) for trace_id, name, _ in kinds.rows() if trace_id in ids]
-    if not found:
+        timelines = [(trace_id, name) for trace_id, name, _ in kinds.rows() if trace_id in ids]
+    if not timelines:
         raise CannotAnswerError("no timeline to export; counters and summaries have no time axis")
-    if len(found) > 1:
-        names = ", ".join(name for _, name in found)
+    if len(timelines) > 1:
+        names = ", ".join(name for _, name in timelines)
         raise UsageError(f"several timelines with different clocks: {names}; name one")
-    return Selection(traces.database, [found[0][0]])
+    return Selection(traces.database, [timelines[0][0]])
 
 
 def _origin(connection: duckdb.DuckDBPyConnection) -> int:
     # Perfetto has no negative times, but events may begin before time 0 of the trace.
-    found = connection.execute(
+    row = connection.execute(
         "SELECT least(0, (SELECT min(start_ns) FROM trace), "
         "(SELECT min(timestamp_ns) FROM memory_event))"
     ).fetchone()
-    return int(found[0]) if found else 0
+    return int(row[0]) if row else 0
 
 
 @contextmanager
@@ -193,8 +193,8 @@ class _Timeline:
                 f"{name} IS NOT DISTINCT FROM {literal(value)}"
                 for name, value in zip(_ROW, row, strict=True)
             )
-            found = self._fetch(f"SELECT * FROM ({events}) WHERE {same} ORDER BY {_TIME}")
-            self._write_row(Event(*event) for event in found)
+            fetched = self._fetch(f"SELECT * FROM ({events}) WHERE {same} ORDER BY {_TIME}")
+            self._write_row(Event(*event) for event in fetched)
 
     def _sql(self, name: str) -> str:
         query = queries.Catalogue().load(resources.sql_files("export")[name])

@@ -59,9 +59,9 @@ def leaks_in_tables(connection: duckdb.DuckDBPyConnection) -> pl.DataFrame:
         texts = candidates(connection, relation, column, policy, redactor.names.words)
         for text, rows in texts.items():
             # A dict's setdefault keeps the first example of each kind.
-            found: dict[str, str] = {}
-            redactor.value(policy, text, found.setdefault)
-            for kind, example in found.items():
+            examples: dict[str, str] = {}
+            redactor.value(policy, text, examples.setdefault)
+            for kind, example in examples.items():
                 report.add(kind, f"{table}.{column}", example, rows)
     return report.frame()
 

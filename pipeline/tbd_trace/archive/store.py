@@ -268,19 +268,19 @@ def check_columns(name: str, table: str, file: Path) -> None:
             )
 
 
-class _OfThread(threading.local):
+class _ThreadLocal(threading.local):
     @cached_property
     def connection(self) -> duckdb.DuckDBPyConnection:
         return duckdb.connect()
 
 
-_of_thread = _OfThread()
+_thread_local = _ThreadLocal()
 
 
 def shared_connection() -> duckdb.DuckDBPyConnection:
     """Return an in-memory connection shared by all checks of single files in this thread."""
     # Opening a connection takes longer than describing a file.
-    return _of_thread.connection
+    return _thread_local.connection
 
 
 def _sha256(file: Path) -> str:
@@ -292,6 +292,6 @@ def merged(parts: Sequence[tuple[TraceStore, list[str]]]) -> tuple[TraceStore, l
     """Return one store with the traces of several; duplicates are dropped, the order is kept."""
     ids = list(dict.fromkeys(trace_id for _, trace_ids in parts for trace_id in trace_ids))
     store = parts[0][0]
-    if any(one.name != store.name for one, _ in parts):
+    if any(other.name != store.name for other, _ in parts):
         store = CombinedStore(parts, store.derived_directory)
     return store, ids

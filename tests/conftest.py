@@ -167,7 +167,7 @@ def _database_of(sample: str, tmp_path_factory: pytest.TempPathFactory) -> Datab
 def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
     """Fail tests that must not skip."""
     report = yield
-    skips.judge(report)
+    skips.fail_if_not_allowed(report)
     return report
 
 
@@ -175,5 +175,5 @@ def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.Tes
 def pytest_make_collect_report() -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
     """Fail modules that must not skip."""
     report = yield
-    skips.judge(report)
+    skips.fail_if_not_allowed(report)
     return report

@@ -49,7 +49,7 @@ def collected(collect: Callable[..., Completed], *words: str | Path) -> Complete
 
 
 def environment() -> dict[str, str]:
-    """Return all variables of nsys; Debian's finds its own parts only when told where they are."""
+    """Return all variables of nsys; Debian's needs the places of its parts."""
     installed = nsys_install.find()
     assert installed is not None
     return os.environ | installed.environment()

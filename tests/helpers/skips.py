@@ -19,7 +19,7 @@ _PACKAGE = re.compile(r"could not import '[\w.]+'")  # of pytest.importorskip
 _NO_REASONS = ("", "unconditional skip")  # the latter is pytest's own, of a bare mark
 
 
-def judge(report: pytest.TestReport | pytest.CollectReport) -> None:
+def fail_if_not_allowed(report: pytest.TestReport | pytest.CollectReport) -> None:
     """Turn the report of a skip that must not be into that of a failure."""
     if not report.skipped or not isinstance(report.longrepr, tuple):
         return  # the latter is an expected failure

@@ -360,7 +360,7 @@ def test_a_member_that_unpacks_to_more_than_listed_is_not_unpacked(
 
 # Of the first kind the comment at the end has lost some of its 71 bytes.
 @pytest.mark.parametrize("left", [-1, -60, -71, -72, -93, -200, 0.9, 0.3, 0.0])
-def test_half_a_download_is_told(archived: Path, tmp_path: Path, left: float) -> None:
+def test_half_a_download_is_reported(archived: Path, tmp_path: Path, left: float) -> None:
     content = (archived / "sample.tbd.zip").read_bytes()
     copy = tmp_path / "half.tbd.zip"
     copy.write_bytes(content[: int(left if left < 0 else left * len(content))])
@@ -384,7 +384,7 @@ def changed_manifest(directory: Path, **fields: object) -> None:
     (directory / FILE).write_bytes(_sealed(document))
 
 
-def test_a_newer_archive_is_told(archived: Path, tmp_path: Path) -> None:
+def test_a_newer_archive_is_reported(archived: Path, tmp_path: Path) -> None:
     copy = Path(shutil.copytree(archived / "sample", tmp_path / "copy"))
     changed_manifest(copy, format_version=2)
     assert "upgrade tbd-trace" in failing("query", "throughput", copy)
@@ -453,7 +453,7 @@ def test_names_of_members_that_are_not_safe(archived: Path, tmp_path: Path, name
     assert f"has a member {name!r}; do not trust it" in failing("query", "mfu", copy)
 
 
-def test_a_table_without_a_column_is_told(archived: Path, tmp_path: Path) -> None:
+def test_a_table_without_a_column_is_reported(archived: Path, tmp_path: Path) -> None:
     copy = Path(shutil.copytree(archived / "sample", tmp_path / "copy"))
     files = json.loads((copy / FILE).read_text())["files"]
     for listed in files:
@@ -557,7 +557,7 @@ def test_nothing_is_left_of_an_archive_that_failed(
     assert not list(tmp_path.iterdir())
 
 
-def test_a_place_that_cannot_be_written_is_told(tmp_path: Path) -> None:
+def test_a_place_that_cannot_be_written_is_reported(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     line = failing("archive", "create", SAMPLE, "-o", tmp_path / "file" / "archive")
     assert "cannot be written" in line
@@ -571,7 +571,7 @@ def capture(directory: Path, **fields: object) -> Path:
     return directory
 
 
-def test_two_captures_of_one_id_are_told(tmp_path: Path, archived: Path) -> None:
+def test_two_captures_of_one_id_are_reported(tmp_path: Path, archived: Path) -> None:
     other = capture(tmp_path / "other", batch_size=64)
     line = failing("archive", "create", SAMPLE, other, "-o", tmp_path / "out", code=2)
     assert "two captures have the capture_id 'synthetic-cnn'" in line
@@ -640,7 +640,7 @@ def test_profiles_go_in_on_demand(tmp_path: Path) -> None:
     assert rates[0].equals(rates[1])
 
 
-def test_a_profile_that_is_gone_or_changed_is_told(tmp_path: Path) -> None:
+def test_a_profile_that_is_gone_or_changed_is_reported(tmp_path: Path) -> None:
     own = Path(shutil.copy(SAMPLE / "timeline.sqlite", tmp_path / "own.sqlite"))
     assert run("ingest", own, "--db", tmp_path / "db.duckdb").exit_code == 0
     words = [
@@ -706,7 +706,7 @@ def test_urls_are_read_as_far_as_needed(
         assert answer(open_traces(url), "kernel_summary") == expected
 
 
-def test_urls_that_cannot_be_read_are_told(
+def test_urls_that_cannot_be_read_are_reported(
     archived: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pytest.importorskip("fsspec")

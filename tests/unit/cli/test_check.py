@@ -70,12 +70,12 @@ def sample(sample_cache: Path, rules: dict[str, Query], monkeypatch: pytest.Monk
 @each_file(CHECKS)
 def test_headers_of_rules_are_complete(path: Path) -> None:
     query = read_query(path)
-    told = rule_of(query)
+    rule = rule_of(query)
     assert list(query.columns) == list(CHECK_COLUMNS)
     assert set(CHECK_COLUMNS) < set(COLUMNS)
-    assert told.scope in {"trace", "sweep", "job", "cross-run"}
-    assert told.thresholds in {"proposed", "recalled", "definition"}
-    for text in (told.advice, told.collect):
+    assert rule.scope in {"trace", "sweep", "job", "cross-run"}
+    assert rule.thresholds in {"proposed", "recalled", "definition"}
+    for text in (rule.advice, rule.collect):
         assert text == text.strip() != ""
         assert not text.endswith(".")
 
@@ -97,9 +97,9 @@ def test_files_are_the_rules_of_the_reference(rules: dict[str, Query]) -> None:
         if rule not in rules:
             assert f"`{rule}`" in unanswered
             continue
-        query, told = rules[rule], rule_of(rules[rule])
+        query, declared = rules[rule], rule_of(rules[rule])
         assert query.name == row["name"].replace("-", "_")
-        assert told.thresholds.upper() in row["threshold_evidence"].upper()
+        assert declared.thresholds.upper() in row["threshold_evidence"].upper()
         for number in re.findall(r"\d+(?:\.\d+)?", row["default_threshold"]):
             if number not in {"100", "4"}:  # per 100 iterations; four waves are a parameter, too
                 assert float(number) in _thresholds(query), (rule, number)
@@ -325,7 +325,7 @@ def test_rules_without_data_are_counted_unless_asked_for() -> None:
         assert "OBS04, ROB01  why" in text
 
 
-def test_rules_that_say_the_same_are_told_together() -> None:
+def test_rules_with_the_same_reason_are_shown_together() -> None:
     row = dict.fromkeys(COLUMNS) | {"verdict": "not evaluable", "trace_id": "a", "reason": "why"}
     rows = [row | {"rule": rule} for rule in ("OBS04", "ROB01")]
     other = row | {"rule": "OBS04", "trace_id": "b"}

@@ -514,7 +514,7 @@ def test_sql_over_a_large_trace_gives_the_rows_of_a_small_one(
 
 
 @pytest.mark.slow
-def test_a_large_trace_without_rows_is_told_as_a_small_one(
+def test_a_large_trace_without_rows_is_reported_as_a_small_one(
     db: Path, own_query: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     query = ("query", own_query, "--set", "at_least=1000000", "--format", "csv")

@@ -249,7 +249,7 @@ def test_other_work_is_not_comparable_whatever_the_times() -> None:
 
 
 @pytest.mark.parametrize(("fields", "end"), [(3, "c is 1 in A, but 2 in B."), (5, "; and 2 more.")])
-def test_the_first_three_reasons_are_told(fields: int, end: str) -> None:
+def test_the_first_three_reasons_are_shown(fields: int, end: str) -> None:
     rows = [
         {"field": name, "a": "1", "b": "2", "matters": "not comparable"}
         for name in "abcde"[:fields]
@@ -270,8 +270,10 @@ def test_the_first_three_reasons_are_told(fields: int, end: str) -> None:
 def test_how_iterations_are_known_is_a_caveat(field: str, value: str, caveat: str) -> None:
     for a, b in [(value, value), ("range", value), (value, "range"), ("range", "range")]:
         row = {"field": field, "a": a, "b": b, "matters": ""}
-        told = [text for text in verdict_on(frames(comparability=[row])).caveats if caveat in text]
-        assert len(told) == (value in {a, b})
+        caveats = [
+            text for text in verdict_on(frames(comparability=[row])).caveats if caveat in text
+        ]
+        assert len(caveats) == (value in {a, b})
     other = {"field": "device", "a": value, "b": value, "matters": ""}
     assert not any(caveat in text for text in verdict_on(frames(comparability=[other])).caveats)
 
@@ -293,7 +295,7 @@ def test_uncertain_fields_are_caveats() -> None:
          "The highest of 2 memory peaks is 1 MiB in B and 1 MiB in A."),
     ],
 )  # fmt: skip
-def test_the_highest_memory_peak_is_told(
+def test_the_highest_memory_peak_is_shown(
     peaks: list[tuple[int, int, float | None]], sentence: str
 ) -> None:
     rows = [

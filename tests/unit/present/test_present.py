@@ -264,23 +264,23 @@ def test_times_and_sizes_are_in_fitting_units_that_the_header_names() -> None:
             "total_ns": [6_120_000, 900_000, None],
             "wait_ns": [3 * 10**9, 1_000, 2_000],  # one outlier: the unit of the others
             "zero_ns": [0, 0, None],
-            "held_bytes": [3 * 2**20, 2**19, 2**20],
+            "live_bytes": [3 * 2**20, 2**19, 2**20],
             "correlation_id": [1_000_000, 2, 3],
             "total_ms": [1.0, 2.0, 3.0],
         }
     )
-    units = {"total_ns": "ns", "wait_ns": "ns", "zero_ns": "ns", "held_bytes": "byte"}
+    units = {"total_ns": "ns", "wait_ns": "ns", "zero_ns": "ns", "live_bytes": "byte"}
     shown, _ = in_fitting_units(frame, units)
     assert shown.columns == [
         "total_ns",
         "wait_µs",
         "zero_ns",
-        "held_MiB",
+        "live_MiB",
         "correlation_id",
         "total_ms",
     ]
     assert shown["wait_µs"].to_list() == [3e6, 1.0, 2.0]
-    assert shown["held_MiB"].to_list() == [3.0, 0.5, 1.0]
+    assert shown["live_MiB"].to_list() == [3.0, 0.5, 1.0]
     text = render(frame.drop("total_ms"), Format.TABLE, units=units, style=Style()).decode()
     assert [line.split()[0] for line in text.splitlines()] == ["total_ms", "6.120", "0.900", NULL]
     assert render(frame, Format.CSV, units=units).startswith(b"total_ns,wait_ns,")
@@ -521,7 +521,7 @@ def test_shortened_names_fit_and_differ(names: set[str], width: int) -> None:
     assert all(short[name] == name for name in names if cell_len(name) <= width)
 
 
-def test_names_that_differ_in_the_middle_are_told_apart() -> None:
+def test_names_that_differ_in_the_middle_are_distinguished() -> None:
     names = [f"void at::elementwise_kernel<{n}, float, lots, of, arguments>(int)" for n in (2, 4)]
     for width in (16, 24, 40):
         assert len(set(shortened(names, width).values())) == 2

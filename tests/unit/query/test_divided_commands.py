@@ -91,9 +91,9 @@ def test_process_that_ends_during_a_check(
     result = CliRunner().invoke(app, [*command, "-o", str(written)])
     assert result.exit_code == 1
     assert "no answer for synthetic_cnn/timeline.sqlite" in result.output
-    judged = set(pl.read_csv(written)["trace_id"])
-    assert judged
-    assert timeline not in judged
+    trace_ids = set(pl.read_csv(written)["trace_id"])
+    assert trace_ids
+    assert timeline not in trace_ids
 
 
 def test_ingest(traces: Traces, tmp_path: Path) -> None:

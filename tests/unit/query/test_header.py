@@ -234,7 +234,7 @@ def test_plots_draw_columns_of_the_answer(query: Query) -> None:
 
 
 @each_metric
-def test_refusals_are_told_by_a_column_of_sentences(
+def test_refusals_are_stated_in_a_column_of_sentences(
     empty: duckdb.DuckDBPyConnection, query: Query
 ) -> None:
     if query.refuse is not None:

@@ -91,7 +91,7 @@ def test_none_of_several_relations_is_too_little(tmp_path: Path) -> None:
         (("graph_launch", "memcpy"), "and graphs were traced as a whole; record with"),
     ],
 )
-def test_a_timeline_is_not_told_to_collect_a_timeline(
+def test_a_timeline_is_not_advised_to_collect_a_timeline(
     relation: str, holds: tuple[str, ...], said: str
 ) -> None:
     for tool in ("nsys", "nvprof"):

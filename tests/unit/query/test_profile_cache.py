@@ -126,7 +126,7 @@ def test_a_file_is_hashed_once(monkeypatch: pytest.MonkeyPatch, question: str | 
 
 
 @pytest.mark.slow
-def test_large_files_are_told_apart_by_samples(
+def test_large_files_are_distinguished_by_samples(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(content, "_WHOLE_BYTES", 1000)

@@ -37,8 +37,8 @@ def rows() -> list[dict[str, str]]:
         return list(csv.DictReader(file))
 
 
-def told(tool: str) -> list[str]:
-    """Return all that is said to a profiler about missing data."""
+def advice_texts(tool: str) -> list[str]:
+    """Return all texts about missing data of traces of a profiler."""
     relations = [*canonical_tables(), *derived_names()]
     texts = [
         how_to_collect([name], tool, kind, holds)
@@ -63,18 +63,18 @@ def test_each_profiler_has_each_action() -> None:
 
 
 @pytest.mark.parametrize("tool", OTHERS)
-def test_no_other_profiler_hears_of_those_of_nvidia(tool: str) -> None:
-    texts = told(tool)
+def test_texts_for_other_profilers_name_none_of_nvidia(tool: str) -> None:
+    texts = advice_texts(tool)
     assert len(texts) > 100
     assert [text for text in texts if OF_NVIDIA.search(text)] == []
     assert [text for text in texts if CUDA.search(text)] == []
     assert [text for text in texts if re.search(r"\{[a-z_]+\}", text)] == []
 
 
-def test_nvprof_hears_of_nvprof() -> None:
-    assert [text for text in told("nvprof") if OF_NSYS.search(text)] == []
-    assert any("nvprof" in text for text in told("nvprof"))
-    assert any("nsys profile" in text for text in told("nsys"))
+def test_texts_for_nvprof_name_nvprof() -> None:
+    assert [text for text in advice_texts("nvprof") if OF_NSYS.search(text)] == []
+    assert any("nvprof" in text for text in advice_texts("nvprof"))
+    assert any("nsys profile" in text for text in advice_texts("nsys"))
 
 
 def test_a_profiler_that_the_table_lacks_has_actions_without_a_name() -> None:

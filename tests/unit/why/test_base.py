@@ -1,4 +1,4 @@
-"""The steps used, those left out, and how they are told, from iterations written down here."""
+"""The steps used, those left out, and how they are described, from iterations written down here."""
 
 from __future__ import annotations
 

@@ -217,7 +217,7 @@ def test_phases_and_operators_of_a_run_are_those_of_pytorch(tmp_path: Path) -> N
             "WHERE operator IS NOT NULL GROUP BY operator"
         )
     own = {row["operator"]: float(row["us"]) for row in rows.to_dicts()}
-    spent = {cause.cause: (cause.ns_per_step or 0) * one.steps / 1000 for cause in one.causes}
+    us_by_cause = {cause.cause: (cause.ns_per_step or 0) * one.steps / 1000 for cause in one.causes}
     assert sum(cause.share_pct for cause in one.causes) == pytest.approx(100)
     # By the events alone, in the steps that count: the last ones.
     ranges = [each for each in json.loads(file.read_text())["traceEvents"] if each.get("ph") == "X"]
@@ -231,10 +231,10 @@ def test_phases_and_operators_of_a_run_are_those_of_pytorch(tmp_path: Path) -> N
 
     for name in ("aten::addcdiv_", "aten::addcmul_", "aten::sqrt"):  # without operators inside
         assert own[name] == pytest.approx(total(name), rel=0.02, abs=5)
-    assert spent["cpu_optimizer"] == pytest.approx(total("Optimizer."), rel=0.02, abs=5)
+    assert us_by_cause["cpu_optimizer"] == pytest.approx(total("Optimizer."), rel=0.02, abs=5)
     # The pauses between the nodes are part of the pass.
-    assert 0 < total("autograd::engine") - 5 <= spent["cpu_backward"]
-    assert spent["cpu_forward"] >= own["aten::addmm"]
+    assert 0 < total("autograd::engine") - 5 <= us_by_cause["cpu_backward"]
+    assert us_by_cause["cpu_forward"] >= own["aten::addmm"]
     averages = {each.key: each.self_cpu_time_total for each in profiler.key_averages()}
     if one.steps == len(marked):  # PyTorch has them all
         compared = [name for name in own if name.startswith("aten::") and averages[name] > 50]

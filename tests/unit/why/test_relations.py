@@ -229,13 +229,13 @@ def test_parameters_and_training() -> None:
     made = Loop(kernels=[("ncclDevKernel_AllReduce", 4 * MS)]).run()
     with made.connect() as database:
         prepare(database.connection, ["step_cause"])
-        told = database.select("FROM step_cause WHERE cause = 'communication'")
+        rows = database.select("FROM step_cause WHERE cause = 'communication'")
         database.connection.execute("DROP TABLE step_cause; DROP TABLE training_window")
         database.connection.execute("SET VARIABLE assume_training = true")
         prepare(database.connection, ["step_cause"])
         assumed = database.select("FROM step_cause WHERE cause = 'communication'")
-    assert told[0]["advice"] is None
-    assert any(text.startswith("whether the program trains") for text in told[0]["not_known"])
+    assert rows[0]["advice"] is None
+    assert any(text.startswith("whether the program trains") for text in rows[0]["not_known"])
     assert assumed[0]["advice"].startswith("half the bytes of gradients")
     assert assumed[0]["not_known"] == []
 

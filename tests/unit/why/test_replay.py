@@ -470,9 +470,9 @@ def test_a_long_loop_is_replayed_in_stretches() -> None:
     assert drawn.measured_ns == whole.measured_ns
     # The time between stretches has no cause.
     after = drawn.after([parse_change("input")])
-    spent = shares(after, {})
-    assert sum(spent.values()) == pytest.approx(sum(after.base.step_ns))
-    assert "unknown" not in spent
+    ns_by_cause = shares(after, {})
+    assert sum(ns_by_cause.values()) == pytest.approx(sum(after.base.step_ns))
+    assert "unknown" not in ns_by_cause
     assert thinned(found) is found
     assert len(thinned(found, most=20).steps) == 20  # one stretch
 

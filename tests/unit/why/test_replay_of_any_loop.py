@@ -56,9 +56,9 @@ def test_shares_sum_and_the_replay_repeats_the_trace(loops: list[Loop]) -> None:
         starts = [found.ops.start[op] for op, _ in found.steps]
         assert starts == [begin, *loop.begins[warm_up + 1 : warm_up + used]]
         following = [*(mark for mark, _ in loop.marked), loop.marked[-1][1]]
-        spent = shares(found, simulator.stalls)
-        assert sum(spent.values()) == pytest.approx(following[warm_up + used] - begin)
-        assert min(spent.values()) > 0
+        ns_by_cause = shares(found, simulator.stalls)
+        assert sum(ns_by_cause.values()) == pytest.approx(following[warm_up + used] - begin)
+        assert min(ns_by_cause.values()) > 0
         measured_ns = fmean(found.op_step_ns)
         assert simulator.replayed_ns == pytest.approx(measured_ns, rel=0.01)
         # The error that why prints is an upper bound: that of the replay without unexplained lags.

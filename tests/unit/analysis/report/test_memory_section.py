@@ -71,13 +71,13 @@ def test_a_file_with_nothing_but_memory_has_no_chapters_about_time(sample: Page)
 
 
 def test_the_headline_tells_the_peak_and_its_largest_class(sample: Page) -> None:
-    told = {}
+    figures = {}
     for row in rows_of_figures(sample):
-        (told[row.title],) = row.figures
+        (figures[row.title],) = row.figures
     names = {row["trace_id"]: sample.trace_names[row["trace_id"]] for row in golden("memory_peak")}
-    assert told.keys() == set(names.values())
+    assert figures.keys() == set(names.values())
     for row in golden("memory_peak"):
-        shown = told[names[row["trace_id"]]]
+        shown = figures[names[row["trace_id"]]]
         largest = next(r for r in golden("memory_breakdown") if r["trace_id"] == row["trace_id"])
         assert shown.value == f"{int(row['peak_requested_bytes']) / 2**20:.4g}"
         assert shown.unit == "MiB"
@@ -100,7 +100,7 @@ def test_a_log_says_what_a_snapshot_would_show(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_classes_that_are_mostly_unknown_are_not_told(tmp_path: Path) -> None:
+def test_classes_that_are_mostly_unknown_are_not_shown(tmp_path: Path) -> None:
     page = page_of(tmp_path, write_log(tmp_path / "memory.jsonl", [alloc(1, 1, 512)]))
     shown = figure(page)
     assert (shown.value, shown.unit) == ("512", "byte")

@@ -133,24 +133,24 @@ def test_the_sections_are_those_that_the_contents_name(reader: Reader) -> None:
 
 @pytest.mark.slow
 def test_the_headline_says_what_was_worked_out(page: Page) -> None:
-    told = figures(page)
+    headline = figures(page)
     busy = golden("compute_util")
-    assert told["GPU busy"].value == f"{float(busy['gpu_busy_pct']):.3g}"
+    assert headline["GPU busy"].value == f"{float(busy['gpu_busy_pct']):.3g}"
     throughput = golden("throughput")
-    assert told["Throughput"].value == f"{float(throughput['unprofiled_samples_per_s']):,.0f}"
+    assert headline["Throughput"].value == f"{float(throughput['unprofiled_samples_per_s']):,.0f}"
     timing = golden("iteration_summary")
     assert timing["measure"] == "period_ns"
-    figure = told["Iteration time (mean)"]
+    figure = headline["Iteration time (mean)"]
     assert (figure.value, figure.unit) == (f"{float(timing['mean_ns']) / 1e6:.3g}", "ms")
     assert timing["stability"] in figure.detail
     dominant = golden("dominant_layer")
-    assert told["Dominant layer"].value == f"{float(dominant['share_pct']):.3g}"
-    assert told["Dominant layer"].detail.startswith(dominant["layer"])
+    assert headline["Dominant layer"].value == f"{float(dominant['share_pct']):.3g}"
+    assert headline["Dominant layer"].detail.startswith(dominant["layer"])
     fp32 = golden("fp32_util")
     assert fp32["evidence"] == "counter"
-    assert told["FP32 utilization, counted"].value == f"{float(fp32['busy_pct']):.3g}"
+    assert headline["FP32 utilization, counted"].value == f"{float(fp32['busy_pct']):.3g}"
     occupancy = golden("occupancy.trace")
-    assert told["Occupancy"].value == f"{float(occupancy['achieved_pct']):.3g}"
+    assert headline["Occupancy"].value == f"{float(occupancy['achieved_pct']):.3g}"
 
 
 def test_every_headline_number_has_its_query_and_evidence(page: Page) -> None:
@@ -167,12 +167,12 @@ def test_findings_are_those_of_check(page: Page, sample: Traces) -> None:
     (table,) = [block for block in found.blocks if isinstance(block, Table)]
     evaluated = evaluate(sample)
     assert table.frame.equals(evaluated)
-    (told,) = [block for block in found.blocks if isinstance(block, Findings)]
+    (shown,) = [block for block in found.blocks if isinstance(block, Findings)]
     rows = evaluated.filter(pl.col("verdict") == "finding").to_dicts()
-    assert [(f.title, f.severity, f.reason, f.advice) for f in told.findings] == [
+    assert [(f.title, f.severity, f.reason, f.advice) for f in shown.findings] == [
         (row["title"], row["severity"], row["reason"], row["advice"]) for row in rows
     ]
-    assert all(row["rule"] in f.evidence for f, row in zip(told.findings, rows, strict=True))
+    assert all(row["rule"] in f.evidence for f, row in zip(shown.findings, rows, strict=True))
 
 
 @pytest.mark.slow
@@ -222,9 +222,9 @@ def test_counters_alone_tell_what_they_can_and_why_not_the_rest(counters: Page) 
         assert not [block for block in found.blocks if isinstance(block, Table)]
         assert "timeline" in texts(found, "missing")[0]
     assert [b for b in section(counters, "kernels").blocks if isinstance(b, Table)]
-    told = figures(counters)
-    assert told["GPU busy"].value == NULL
-    assert told["FP32 utilization, counted"].value != NULL
+    headline = figures(counters)
+    assert headline["GPU busy"].value == NULL
+    assert headline["FP32 utilization, counted"].value != NULL
     assert "needs a timeline" in Reader(render_page(counters)).said()
 
 

@@ -58,7 +58,7 @@ def test_more_traces_than_a_plot_has_room_for(of_many: Page) -> None:
 
 
 @pytest.mark.slow
-def test_traces_of_one_name_are_told_apart(of_many: Page) -> None:
+def test_traces_of_one_name_are_distinguished(of_many: Page) -> None:
     assert len(of_many.trace_names) == 11
     same = {trace for trace, name in of_many.trace_names.items() if name.startswith("same")}
     assert len(same) == 2

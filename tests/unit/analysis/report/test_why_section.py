@@ -126,9 +126,11 @@ def test_headline_and_check_have_the_numbers_of_why(sample: Traces, page: Page) 
     assert said["GPU busy"].value == f"{100 * one.gpu_step_ns / one.step_ns:.3g}"
     shares = {cause.title: cause.share_pct for cause in one.causes}
     (found,) = sample.check("OBS04").frame.to_dicts()
-    told = re.findall(r"([a-z ]+) (\d+\.\d) %", found["reason"].partition("without a kernel: ")[2])
-    assert len(told) == 3
-    for title, share in told:
+    idle_parts = re.findall(
+        r"([a-z ]+) (\d+\.\d) %", found["reason"].partition("without a kernel: ")[2]
+    )
+    assert len(idle_parts) == 3
+    for title, share in idle_parts:
         assert share == f"{shares[title.strip()]:.1f}"
     advice = {cause.title: cause.advice for cause in one.causes}
-    assert found["advice"] == advice[told[0][0].strip()]
+    assert found["advice"] == advice[idle_parts[0][0].strip()]

@@ -63,7 +63,7 @@ def rows_on(database: MadeDatabase, rule: str, **parameters: Any) -> list[Row]:
     return database.rows_of_check(query)
 
 
-def judged(made: MadeTrace, rule: str, **parameters: Any) -> Row:
+def row_of(made: MadeTrace, rule: str, **parameters: Any) -> Row:
     """Return the only row of a rule."""
     (row,) = rows_of(made, rule, **parameters)
     return row

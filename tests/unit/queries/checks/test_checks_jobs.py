@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from made_checks import judged, kernel, rows_of, train, verdict
+from made_checks import kernel, row_of, rows_of, train, verdict
 from made_ranks import MS, ONE_HOST, alone, job, late, shifted
 from made_trace import MadeTrace
 
@@ -19,7 +19,7 @@ ALL_REDUCE = "ncclDevKernel_AllReduce_Sum_f32_RING_LL"
 
 @pytest.mark.slow
 def test_one_rank_keeps_the_others_waiting() -> None:
-    row = judged(job(late(2, 4, 5), world=4, **ONE_HOST), "NET02")
+    row = row_of(job(late(2, 4, 5), world=4, **ONE_HOST), "NET02")
     assert verdict(row) == ("finding", "warning")
     assert (row["value"], row["threshold"], row["evidence"]) == (100, 60, "matched collectives")
     assert row["reason"] == (
@@ -42,7 +42,7 @@ def test_one_rank_keeps_the_others_waiting() -> None:
 )
 def test_thresholds_of_the_last_rank(parameters: dict[str, Any], expected: str) -> None:
     made = job(late(2, 4, 5), world=4, **ONE_HOST)
-    assert judged(made, "NET02", **parameters)["verdict"] == expected
+    assert row_of(made, "NET02", **parameters)["verdict"] == expected
 
 
 def rotating(ranks: int) -> dict[int, list[tuple[int, int]]]:
@@ -55,24 +55,24 @@ def rotating(ranks: int) -> dict[int, list[tuple[int, int]]]:
 
 @pytest.mark.slow
 def test_ranks_that_take_turns_pass() -> None:
-    row = judged(job(rotating(3), world=3, **ONE_HOST), "NET02")
+    row = row_of(job(rotating(3), world=3, **ONE_HOST), "NET02")
     assert verdict(row) == ("pass", None)
     assert row["value"] == pytest.approx(100 / 3)
 
 
 @pytest.mark.slow
 def test_a_missing_rank_could_be_the_late_one() -> None:
-    row = judged(job(rotating(3), world=4, **ONE_HOST), "NET02")
+    row = row_of(job(rotating(3), world=4, **ONE_HOST), "NET02")
     assert verdict(row) == ("not evaluable", None)
     assert "rank 3 is missing" in row["reason"]
     calls = late(2, 4, 5)
     del calls[1]
-    assert judged(job(calls, world=4, **ONE_HOST), "NET02")["verdict"] == "finding"
+    assert row_of(job(calls, world=4, **ONE_HOST), "NET02")["verdict"] == "finding"
 
 
 @pytest.mark.slow
 def test_clocks_that_are_too_uncertain() -> None:
-    row = judged(job(late(1, 2, 8, delay=9 * MS), world=2), "NET02")
+    row = row_of(job(late(1, 2, 8, delay=9 * MS), world=2), "NET02")
     assert verdict(row) == ("not evaluable", None)
     assert "uncertainty of the clocks, 10.000 ms" in row["reason"]
     assert row["value"] is None
@@ -83,7 +83,7 @@ def test_clocks_that_are_too_uncertain() -> None:
 def test_without_a_job_there_is_one_row(rule: str) -> None:
     made = MadeTrace()
     made.launch(0, 10, 20)
-    row = judged(made, rule)
+    row = row_of(made, rule)
     assert verdict(row) == ("not evaluable", None)
     assert row["reason"].startswith("no ")
     assert row["advice"].startswith("traces of all ranks")
@@ -120,13 +120,13 @@ def transfers(delay: int) -> MadeTrace:
 def test_share_of_the_link_of_transfers() -> None:
     # 16 MiB in 80 ms are 1.678 Gbit/s; between two ranks the bus sees as much.
     rate = 8 * BYTES / 80e6
-    row = judged(transfers(20 * MS), "NET03", link_gbit=2.5)
+    row = row_of(transfers(20 * MS), "NET03", link_gbit=2.5)
     assert verdict(row) == ("finding", "warning")
     assert row["value"] == pytest.approx(100 * rate / 2.5)
     assert (row["threshold"], row["evidence"]) == (70, "link_gbit")
     assert row["reason"].startswith("run: all_reduce of 16.0 MiB between 2 ranks moves 0.21 GB/s")
     for share, expected in ((0.701, "pass"), (0.699, "finding")):
-        row = judged(transfers(20 * MS), "NET03", link_gbit=rate / share)
+        row = row_of(transfers(20 * MS), "NET03", link_gbit=rate / share)
         assert row["verdict"] == expected
 
 
@@ -134,8 +134,8 @@ def test_share_of_the_link_of_transfers() -> None:
 def test_durations_can_pass_but_blame_no_link() -> None:
     made = alone("allreduce", *[10 * MS] * 3, input_elements=BYTES // 4)
     rate = 8 * BYTES / 10e6 * 1.5
-    assert verdict(judged(made, "NET03", link_gbit=rate / 0.71)) == ("pass", None)
-    row = judged(made, "NET03", link_gbit=rate / 0.69)
+    assert verdict(row_of(made, "NET03", link_gbit=rate / 0.71)) == ("pass", None)
+    row = row_of(made, "NET03", link_gbit=rate / 0.69)
     assert verdict(row) == ("not evaluable", None)
     assert "69.0 % of the link, but with the wait for other ranks" in row["reason"]
 
@@ -153,7 +153,7 @@ def test_durations_can_pass_but_blame_no_link() -> None:
 def test_what_the_share_of_the_link_needs(
     made: MadeTrace, parameters: dict[str, Any], said: str
 ) -> None:
-    row = judged(made, "NET03", **parameters)
+    row = row_of(made, "NET03", **parameters)
     assert verdict(row) == ("not evaluable", None)
     assert said in row["reason"]
     assert row["value"] is None
@@ -196,6 +196,6 @@ def test_waits_within_the_uncertainty_of_the_clocks_are_not_said() -> None:
 @pytest.mark.slow
 def test_shifted_ranks_are_judged_alike() -> None:
     calls = late(1, 3, 6)
-    plain = judged(job(calls, world=3), "NET02")
+    plain = row_of(job(calls, world=3), "NET02")
     calls[1] = shifted(calls[1], 7 * 3600 * 10**9)
-    assert judged(job(calls, world=3), "NET02") == plain
+    assert row_of(job(calls, world=3), "NET02") == plain

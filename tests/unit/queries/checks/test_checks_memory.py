@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from made_checks import judged, rows_of, verdict
+from made_checks import row_of, rows_of, verdict
 from made_checks_memory import MIB, Profile
 
 RULES = ("OBS11", "MEM01", "MEM03", "MEM04")
@@ -31,7 +31,7 @@ def contents(unknown: float = 0, **options: Any) -> Profile:
 
 
 def test_feature_maps_and_their_gradients_dominate() -> None:
-    row = judged(contents(), "OBS11")
+    row = row_of(contents(), "OBS11")
     assert verdict(row) == ("finding", "note")
     assert (row["value"], row["threshold"], row["evidence"]) == (55, 50, "collector")
     assert "55.0 % of the 100.0 MiB live at the peak in the backward pass" in row["reason"]
@@ -43,13 +43,13 @@ def test_feature_maps_and_their_gradients_dominate() -> None:
     ("least", "expected"), [(54.9, "finding"), (55.0, "finding"), (56, "pass")]
 )
 def test_the_threshold_of_feature_maps(least: float, expected: str) -> None:
-    assert judged(contents(), "OBS11", min_feature_map_pct=least)["verdict"] == expected
+    assert row_of(contents(), "OBS11", min_feature_map_pct=least)["verdict"] == expected
 
 
 def test_other_classes_dominate() -> None:
     made = contents()
     made.make("optimizer_state", 120, "optimizer")  # live: 30 + 10 + 120; the peak moves here
-    row = judged(made, "OBS11")
+    row = row_of(made, "OBS11")
     assert verdict(row) == ("pass", None)
     assert (row["value"], row["evidence"]) == (0, "none")
 
@@ -62,7 +62,7 @@ def test_other_classes_dominate() -> None:
 def test_unknown_bytes_could_be_feature_maps(
     unknown: int, expected: str, share: float | None
 ) -> None:
-    row = judged(contents(unknown), "OBS11")
+    row = row_of(contents(unknown), "OBS11")
     assert (row["verdict"], row["value"]) == (expected, share)
     assert "unknown" in row["reason"]
 
@@ -72,14 +72,14 @@ def test_memory_outside_the_allocator_is_no_part_of_the_whole() -> None:
     made.make("untracked", 100, "setup")
     made.make("feature_map", 45)
     made.make("weight_gradient", 55, "backward")
-    assert judged(made, "OBS11")["value"] == 45
+    assert row_of(made, "OBS11")["value"] == 45
 
 
 def test_inference_keeps_no_feature_maps() -> None:
     made = Profile()
     made.make("weight", 1, "setup")
     made.make("feature_map", 9)
-    row = judged(made, "OBS11")
+    row = row_of(made, "OBS11")
     assert verdict(row) == ("not evaluable", None)
     assert "no backward pass" in row["reason"]
 
@@ -92,7 +92,7 @@ def test_the_device_with_the_largest_share_is_named_and_small_ones_are_left_out(
     small = Profile(device=2)
     small.make("feature_map", 7.9)
     small.make("weight_gradient", 0.1, "backward")
-    row = judged(made.join(other).join(small), "OBS11")
+    row = row_of(made.join(other).join(small), "OBS11")
     assert row["value"] == pytest.approx(100 * 80 / 90)
     assert row["reason"].startswith("device 1, torch: ")
 
@@ -102,7 +102,7 @@ def test_the_drivers_memory_has_no_classes(rule: str) -> None:
     made = Profile()
     made.head["allocator"] = "cuda"
     made.make(None, 10, "backward")
-    row = judged(made, rule, **({"memory_gb": 80} if rule == "MEM04" else {}))
+    row = row_of(made, rule, **({"memory_gb": 80} if rule == "MEM04" else {}))
     assert verdict(row) == ("not evaluable", None)
     assert "driver" in row["reason"]
 
@@ -111,7 +111,7 @@ def test_the_drivers_memory_has_no_classes(rule: str) -> None:
 def test_a_timeline_without_memory_is_not_judged(rule: str) -> None:
     made = Profile()
     made.launch(0, 10, 20)
-    row = judged(made, rule)
+    row = row_of(made, rule)
     assert verdict(row) == ("not evaluable", None)
     assert row["reason"].startswith("needs ")
     assert row["advice"]
@@ -145,7 +145,7 @@ def iterations(*kept: int, weight: float = 1, batch: float = 2) -> Profile:
 
 @pytest.mark.slow
 def test_a_leak_is_found_with_its_code() -> None:
-    row = judged(iterations(0, *[8192] * 5), "MEM02")
+    row = row_of(iterations(0, *[8192] * 5), "MEM02")
     assert verdict(row) == ("finding", "warning")  # 10,000 iterations: 78 MiB of a peak of 4 MiB
     assert (row["value"], row["threshold"]) == (8192, 4096)
     assert row["unit"] == "bytes per iteration"
@@ -155,7 +155,7 @@ def test_a_leak_is_found_with_its_code() -> None:
 
 @pytest.mark.slow
 def test_a_small_leak_is_a_note() -> None:
-    row = judged(iterations(0, *[8192] * 5, weight=100), "MEM02")
+    row = row_of(iterations(0, *[8192] * 5, weight=100), "MEM02")
     assert verdict(row) == ("finding", "note")
 
 
@@ -167,7 +167,7 @@ def test_what_shrinks_is_no_part_of_the_growth() -> None:
         for operator, size in (("clone", 9000), ("cat", 3000)):
             made.make("temporary", size / MIB, operator=operator, iteration=iteration)
         made.free(freed, iteration=iteration)
-    assert "75 % of the growth is temporary of clone" in judged(made, "MEM02")["reason"]
+    assert "75 % of the growth is temporary of clone" in row_of(made, "MEM02")["reason"]
 
 
 @pytest.mark.slow
@@ -183,14 +183,14 @@ def test_what_shrinks_is_no_part_of_the_growth() -> None:
     ],
 )
 def test_no_leak(kept: list[int]) -> None:
-    row = judged(iterations(*kept), "MEM02")
+    row = row_of(iterations(*kept), "MEM02")
     assert verdict(row) == ("pass", None), row["reason"]
     assert row["value"] is not None
 
 
 @pytest.mark.slow
 def test_growth_after_a_warm_up() -> None:
-    row = judged(iterations(1 << 20, 0, 0, *[9000] * 9), "MEM02")
+    row = row_of(iterations(1 << 20, 0, 0, *[9000] * 9), "MEM02")
     assert verdict(row) == ("finding", "warning")
     assert row["value"] == 9000
 
@@ -202,7 +202,7 @@ def test_growth_with_ups_and_downs_is_not_steady() -> None:
     for number, total in enumerate((0, 1, 50_000, 10_000, 60_000, 5_000, 70_000)):
         made.free(*list(made.sizes)[-1:], iteration=number)
         made.make("temporary", total / MIB, iteration=number)
-    row = judged(made, "MEM02")
+    row = row_of(made, "MEM02")
     assert verdict(row) == ("pass", None)
     assert row["value"] == pytest.approx(5000, abs=1)
     assert "not steadily: 73 % of the pairs rise" in row["reason"]
@@ -212,13 +212,13 @@ def test_growth_with_ups_and_downs_is_not_steady() -> None:
 def test_feature_maps_of_an_unfinished_iteration_are_no_leak() -> None:
     made = iterations(*[0] * 6)
     made.make("feature_map", 50, iteration=6)
-    assert judged(made, "MEM02")["verdict"] == "pass"
+    assert row_of(made, "MEM02")["verdict"] == "pass"
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("count", [1, 2, 3])
 def test_few_iterations_show_no_growth(count: int) -> None:
-    row = judged(iterations(*[9000] * count), "MEM02")
+    row = row_of(iterations(*[9000] * count), "MEM02")
     assert verdict(row) == ("not evaluable", None)
     assert "fewer than 3 iterations after the first" in row["reason"]
 
@@ -249,7 +249,7 @@ def step(maps: float, temporaries: float) -> Profile:
 
 def test_optimizer_temporaries_set_the_peak() -> None:
     # The peak is 100 + 1 + 59; without temporaries it is 100 + 1 + 39, in the backward pass.
-    row = judged(step(maps=39, temporaries=59), "MEM03")
+    row = row_of(step(maps=39, temporaries=59), "MEM03")
     assert verdict(row) == ("finding", "warning")
     assert (row["value"], row["threshold"]) == (12.5, 5)
     assert "take 59.0 MiB of the 160.0 MiB live at the peak in the optimizer step" in row["reason"]
@@ -267,7 +267,7 @@ def test_optimizer_temporaries_set_the_peak() -> None:
 def test_without_temporaries_the_peak_is_nearly_the_same(
     maps: float, temporaries: float, saved: float, said: str
 ) -> None:
-    row = judged(step(maps, temporaries), "MEM03")
+    row = row_of(step(maps, temporaries), "MEM03")
     assert verdict(row) == ("pass", None)
     assert row["value"] == pytest.approx(saved)
     assert said in row["reason"]
@@ -276,12 +276,12 @@ def test_without_temporaries_the_peak_is_nearly_the_same(
 def test_the_next_iteration_has_nearly_the_same_peak() -> None:
     made = step(maps=10, temporaries=59)  # 160 MiB, and 111 without
     made.make("feature_map", 58)  # 158 MiB
-    row = judged(made, "MEM03")
+    row = row_of(made, "MEM03")
     assert verdict(row) == ("pass", None)
     assert row["value"] == 1.25
 
 
 def test_without_an_optimizer_step_there_is_no_answer() -> None:
-    row = judged(contents(), "MEM03")
+    row = row_of(contents(), "MEM03")
     assert verdict(row) == ("not evaluable", None)
     assert "no optimizer step" in row["reason"]

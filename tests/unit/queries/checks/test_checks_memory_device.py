@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from benchmarks.memory_snapshot import write_snapshot
 
-from made_checks import judged, rows_of, verdict
+from made_checks import row_of, rows_of, verdict
 from made_checks_memory import MIB, Profile
 from made_memory import Ingested
 from memory_replay import allocator_at_start, load
@@ -36,7 +36,7 @@ def two_segments(first: float, second: float, *, later: float | None = None) -> 
 
 
 def test_free_memory_between_live_blocks_at_the_peak() -> None:
-    row = judged(two_segments(20, 280), "MEM01")
+    row = row_of(two_segments(20, 280), "MEM01")
     assert verdict(row) == ("finding", "warning")
     assert row["value"] == pytest.approx(100 * (180 + 20) / 600)  # the free segment is left out
     assert (row["threshold"], row["evidence"]) == (15, "allocator")
@@ -45,7 +45,7 @@ def test_free_memory_between_live_blocks_at_the_peak() -> None:
 
 
 def test_full_segments_are_not_fragmented() -> None:
-    row = judged(two_segments(190, 280), "MEM01")
+    row = row_of(two_segments(190, 280), "MEM01")
     assert verdict(row) == ("pass", None)
     assert row["value"] == pytest.approx(100 * 30 / 600)
 
@@ -53,11 +53,11 @@ def test_full_segments_are_not_fragmented() -> None:
 @pytest.mark.parametrize(("least", "expected"), [(128, "finding"), (201, "pass")])
 def test_few_free_bytes_are_no_fragmentation(least: int, expected: str) -> None:
     made = two_segments(20, 280)
-    assert judged(made, "MEM01", min_fragmented_mb=least)["verdict"] == expected
+    assert row_of(made, "MEM01", min_fragmented_mb=least)["verdict"] == expected
 
 
 def test_fragmentation_at_the_end_alone_is_a_note() -> None:
-    row = judged(two_segments(190, 280, later=20), "MEM01")
+    row = row_of(two_segments(190, 280, later=20), "MEM01")
     assert verdict(row) == ("finding", "note")
     assert row["value"] == pytest.approx(100 * 200 / 600)
     assert "at the end of the recording" in row["reason"]
@@ -74,7 +74,7 @@ def test_segments_returned_after_the_peak_count_at_the_peak() -> None:
     made.segment(2 << 30, 100, 100)
     for sequence, held in ((-1, 500), (None, 100)):
         made.add("memory_total", **made.head, sequence=sequence, reserved_bytes=held * MIB)
-    row = judged(made, "MEM01")
+    row = row_of(made, "MEM01")
     assert verdict(row) == ("finding", "warning")
     assert row["value"] == 70
 
@@ -83,7 +83,7 @@ def test_expandable_segments_return_their_free_memory() -> None:
     made = Profile().hold(500)
     address = made.make("weight", 450)
     made.segment(address, 500, 450, is_expandable=True)
-    row = judged(made, "MEM01")
+    row = row_of(made, "MEM01")
     assert verdict(row) == ("pass", None)
     assert "at most 50.0 MiB of the 500.0 MiB" in row["reason"]
 
@@ -92,7 +92,7 @@ def test_without_segments_a_bound_can_suffice() -> None:
     """590 of 600 held MiB are live: less than 2 % can be free between blocks."""
     made = Profile().hold(600)
     made.make("weight", 590)
-    row = judged(made, "MEM01")
+    row = row_of(made, "MEM01")
     assert verdict(row) == ("pass", None)
     assert row["value"] == pytest.approx(100 * 10 / 600)
     assert "at most" in row["reason"]
@@ -102,7 +102,7 @@ def test_without_segments_a_bound_can_suffice() -> None:
 def test_fragmentation_needs_segments(held: int | None, said: str) -> None:
     made = Profile()
     made.make("weight", 590)
-    row = judged(made.hold(held) if held else made, "MEM01")
+    row = row_of(made.hold(held) if held else made, "MEM01")
     assert verdict(row) == ("not evaluable", None)
     assert said in row["reason"]
 
@@ -149,7 +149,7 @@ def iteration(unknown: float = 0, **options: Any) -> Profile:
 
 def room(made: Profile, mib: float, **more: Any) -> Any:
     """Return the answer for a device that leaves so many MiB to the allocator."""
-    return judged(made, "MEM04", memory_gb=(mib + 200) / 1024, context_mb=200, **more)
+    return row_of(made, "MEM04", memory_gb=(mib + 200) / 1024, context_mb=200, **more)
 
 
 def test_the_batch_could_grow() -> None:
@@ -200,10 +200,10 @@ def test_unknown_bytes_could_grow_with_the_batch(
 def test_the_recorded_memory_of_the_device_is_used() -> None:
     made = iteration()
     made.add("device", device_id=0, memory_bytes=800 * MIB)
-    assert judged(made, "MEM04")["value"] == pytest.approx(4)  # less 500 MiB of context
+    assert row_of(made, "MEM04")["value"] == pytest.approx(4)  # less 500 MiB of context
     made = iteration().hold(150)
     made.add("memory_device", device_id=0, used_bytes=250 * MIB, total_bytes=400 * MIB)
-    assert judged(made, "MEM04")["value"] == pytest.approx(4)  # less 100 MiB in use by others
+    assert row_of(made, "MEM04")["value"] == pytest.approx(4)  # less 100 MiB in use by others
 
 
 def test_a_timeline_of_the_same_capture_knows_the_device() -> None:
@@ -215,7 +215,7 @@ def test_a_timeline_of_the_same_capture_knows_the_device() -> None:
 
 
 def test_the_memory_of_the_device_is_unknown() -> None:
-    row = judged(iteration(), "MEM04")
+    row = row_of(iteration(), "MEM04")
     assert verdict(row) == ("not evaluable", None)
     assert row["reason"] == "the memory of the device is unknown"
     assert "memory_gb" in row["advice"]

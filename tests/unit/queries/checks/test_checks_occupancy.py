@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from made_checks import judged, kernel, train, verdict
+from made_checks import kernel, row_of, train, verdict
 from made_trace import MadeTrace, Row
 
 ACHIEVED = "sm__warps_active.avg.pct_of_peak_sustained_active"
@@ -41,7 +41,7 @@ def training(name: str = "work", row: Row | None = None, **metrics: float) -> Ma
 
 @pytest.mark.slow
 def test_a_launch_of_few_warps_is_found() -> None:
-    row = judged(training(), "OCC01")
+    row = row_of(training(), "OCC01")
     assert verdict(row) == ("finding", "note")
     assert (row["value"], row["threshold"], row["evidence"]) == (12.5, 50, "modelled")
     assert row["reason"] == (
@@ -57,16 +57,16 @@ def test_launches_without_a_configuration_do_not_hide_the_limiter() -> None:
     train(
         made, kernel(100, 150, **FEW_WARPS), kernel(300, 250), kernel(600, 300, "full", **launch())
     )
-    reason = judged(made, "OCC01")["reason"]
+    reason = row_of(made, "OCC01")["reason"]
     assert "work (57.1 % of the time, 12 % theoretical, limited by registers)" in reason
 
 
 @pytest.mark.slow
 def test_full_sms_and_short_kernels_pass() -> None:
-    row = judged(training(row=launch()), "OCC01")
+    row = row_of(training(row=launch()), "OCC01")
     assert (row["verdict"], row["value"], row["threshold"]) == ("pass", 100, 50)
-    assert judged(training(), "OCC01", min_share_pct=41)["verdict"] == "pass"
-    assert judged(training(), "OCC01", min_theoretical_pct=12)["verdict"] == "pass"
+    assert row_of(training(), "OCC01", min_share_pct=41)["verdict"] == "pass"
+    assert row_of(training(), "OCC01", min_theoretical_pct=12)["verdict"] == "pass"
 
 
 @pytest.mark.slow
@@ -84,13 +84,13 @@ def test_low_occupancy_is_normal_on_tensor_cores_and_for_communication(
     name: str, tensor: float | None, expected: str
 ) -> None:
     made = training(name, **({TENSOR: tensor} if tensor is not None else {}))
-    assert judged(made, "OCC01")["verdict"] == expected
+    assert row_of(made, "OCC01")["verdict"] == expected
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("achieved", "expected"), [(59.0, "finding"), (61.0, "pass")])
 def test_achieved_far_below_theoretical_is_found(achieved: float, expected: str) -> None:
-    row = judged(training(row=launch(), **{ACHIEVED: achieved}), "OCC01")
+    row = row_of(training(row=launch(), **{ACHIEVED: achieved}), "OCC01")
     assert (row["verdict"], row["evidence"]) == (expected, "counter")
     if expected == "finding":
         assert (row["value"], row["threshold"]) == (pytest.approx(achieved), pytest.approx(60))
@@ -102,7 +102,7 @@ def test_an_unknown_gpu_has_no_known_limits() -> None:
     made = training()
     made.rows["device"].clear()
     for rule in ("OCC01", "OCC02"):
-        assert "the limits of this GPU" in judged(made, rule)["reason"]
+        assert "the limits of this GPU" in row_of(made, rule)["reason"]
 
 
 @pytest.mark.slow
@@ -111,8 +111,8 @@ def test_counters_alone_are_judged() -> None:
     made.add_device()
     made.add_trace(kind="metrics", tool="ncu")
     made.add_kernel(None, None, "work", duration_ns=100, **FEW_WARPS)
-    assert judged(made, "OCC01")["verdict"] == "finding"
-    assert judged(made, "OCC02")["verdict"] == "pass"
+    assert row_of(made, "OCC01")["verdict"] == "finding"
+    assert row_of(made, "OCC02")["verdict"] == "pass"
 
 
 @pytest.mark.slow
@@ -129,7 +129,7 @@ def test_counters_alone_are_judged() -> None:
     ],
 )
 def test_a_last_wave_that_fills_little(blocks: int, filled: float | None, expected: str) -> None:
-    row = judged(training(row=launch(blocks)), "OCC02")
+    row = row_of(training(row=launch(blocks)), "OCC02")
     assert row["verdict"] == expected
     if expected == "finding":
         assert (row["value"], row["threshold"]) == (pytest.approx(filled), 80)
@@ -140,11 +140,11 @@ def test_a_last_wave_that_fills_little(blocks: int, filled: float | None, expect
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["persistent_sum", "ncclDevKernel_AllReduce_Sum_f32_RING_LL"])
 def test_kernels_with_a_fixed_number_of_blocks_have_no_tail(name: str) -> None:
-    assert judged(training(name, launch(60)), "OCC02")["verdict"] == "pass"
+    assert row_of(training(name, launch(60)), "OCC02")["verdict"] == "pass"
 
 
 @pytest.mark.parametrize(
     "options", [{"min_share_pct": 41}, {"waves_enough": 1.1}, {"min_wave_pct": 50}]
 )
 def test_the_thresholds_of_waves(options: dict[str, Any]) -> None:
-    assert judged(training(row=launch(60)), "OCC02", **options)["verdict"] == "pass"
+    assert row_of(training(row=launch(60)), "OCC02", **options)["verdict"] == "pass"

@@ -15,8 +15,8 @@ from made_checks import (
     ITERATIONS,
     PERIOD,
     add_capture,
-    judged,
     kernel,
+    row_of,
     rows_on,
     train,
     verdict,
@@ -53,7 +53,7 @@ def test_rules_about_training_judge_nothing_else(
 ) -> None:
     made = busy(300, **options)
     made.add_range(0, 1, "anything")
-    row = judged(made, rule)
+    row = row_of(made, rule)
     assert verdict(row) == ("not evaluable", None)
     assert row["value"] is None
     assert said in row["reason"]
@@ -67,7 +67,7 @@ def test_kernels_without_iterations_are_not_training(rule: str) -> None:
     made.launch(0, 10, 20)
     made.launch(30, 40, 90, "other")
     said = "needs iterations" if rule == "ROB01" else "the program is not known to train"
-    assert judged(made, rule)["reason"].startswith(said)
+    assert row_of(made, rule)["reason"].startswith(said)
 
 
 @pytest.mark.slow
@@ -82,7 +82,7 @@ def test_kernels_without_iterations_are_not_training(rule: str) -> None:
 def test_few_iterations_are_not_judged_for_their_steadiness(
     periods: list[int], counted: int
 ) -> None:
-    row = judged(busy(300, periods=periods), "ROB01")
+    row = row_of(busy(300, periods=periods), "ROB01")
     assert verdict(row) == ("not evaluable", None)
     assert row["reason"].startswith(f"only {counted} of {len(periods)} iterations")
 
@@ -108,7 +108,7 @@ def test_rules_about_any_program_judge_it(rule: str, trains: bool, window: str) 
     for first, second, _ in ids:
         made.add_metric(first, "flop_count_sp", 3000)
         made.add_metric(second, "flop_count_sp", 3000)
-    row = judged(made, rule, window=window)
+    row = row_of(made, rule, window=window)
     assert row["verdict"] == "finding"
     note = rule.startswith("OCC") or rule == "OBS08" or not trains
     assert row["severity"] == ("note" if note else "warning")
@@ -136,7 +136,7 @@ def kernels_alone(number: int, trains: bool = True) -> MadeTrace:
 def test_gpu_idle_without_iterations(
     number: int, trains: bool, expected: tuple[str, str | None]
 ) -> None:
-    row = judged(kernels_alone(number, trains), "OBS04")
+    row = row_of(kernels_alone(number, trains), "OBS04")
     assert verdict(row) == expected
     if expected[0] == "finding":
         elapsed = 100 * (number - 1) + 10
@@ -145,7 +145,7 @@ def test_gpu_idle_without_iterations(
     else:
         assert row["value"] is None
         assert f"only {number} kernels ran" in row["reason"]
-    assert judged(kernels_alone(number), "OBS04", min_kernels=99)["severity"] == "warning"
+    assert row_of(kernels_alone(number), "OBS04", min_kernels=99)["severity"] == "warning"
 
 
 @pytest.mark.slow
@@ -156,15 +156,15 @@ def test_a_capture_or_the_name_of_a_kernel_tells_training(tells: str) -> None:
     train(made, kernel(100, 900, name), trains=False)
     if tells == "capture":
         add_capture(made, optimizer="sgd")
-    assert verdict(judged(made, "OBS04")) == ("pass", None)
+    assert verdict(row_of(made, "OBS04")) == ("pass", None)
 
 
 @pytest.mark.slow
 def test_what_optimizers_and_copies_launch_alike_tells_nothing() -> None:
     made = MadeTrace()
     train(made, kernel(100, 300, "multi_tensor_apply_kernel<Copy>"), trains=False)
-    assert verdict(judged(made, "OBS04")) == ("finding", "note")
-    assert verdict(judged(made, "OBS04", assume_training=True)) == ("finding", "severe")
+    assert verdict(row_of(made, "OBS04")) == ("finding", "note")
+    assert verdict(row_of(made, "OBS04", assume_training=True)) == ("finding", "severe")
 
 
 @pytest.mark.slow
@@ -176,7 +176,7 @@ def test_of_several_devices_the_worst_is_told_and_an_unused_one_is_not() -> None
         kernel(100, 600, device_id=1),
         kernel(100, 20, device_id=2),  # less than a tenth of the busiest
     )
-    row = judged(made, "OBS04")
+    row = row_of(made, "OBS04")
     assert (row["value"], row["severity"]) == (pytest.approx(60), "warning")
     assert row["reason"].startswith(
         "GPU 1 ran kernels for 60.0 % of 12 iterations of the steady state"
@@ -211,7 +211,7 @@ def test_each_trace_has_a_row_and_one_that_only_lends_counters_has_none() -> Non
     ],
 )
 def test_gpu_idle(took: int, expected: tuple[str, str | None], threshold: float) -> None:
-    row = judged(busy(took), "OBS04")
+    row = row_of(busy(took), "OBS04")
     assert verdict(row) == expected
     assert (row["value"], row["threshold"], row["unit"]) == (
         pytest.approx(100 * took / PERIOD), threshold, "%",
@@ -221,9 +221,9 @@ def test_gpu_idle(took: int, expected: tuple[str, str | None], threshold: float)
 @pytest.mark.slow
 def test_thresholds_are_parameters() -> None:
     made = busy(700)
-    assert judged(made, "OBS04", min_busy_pct=70)["verdict"] == "pass"
+    assert row_of(made, "OBS04", min_busy_pct=70)["verdict"] == "pass"
     made = busy(700)
-    assert judged(made, "OBS04", severe_busy_pct=75)["severity"] == "severe"
+    assert row_of(made, "OBS04", severe_busy_pct=75)["severity"] == "severe"
 
 
 @pytest.mark.slow
@@ -256,7 +256,7 @@ def test_advice_is_about_what_the_gpu_waits_for(cause: str, advice: str) -> None
         for rows in made.rows.values():
             for row in rows:
                 row |= {key: 100 * row[key] for key in row if key.endswith("_ns") and row[key]}
-    row = judged(made, "OBS04")
+    row = row_of(made, "OBS04")
     assert advice in row["advice"]
     assert f"without a kernel: {cause}" in row["reason"]
 
@@ -267,7 +267,7 @@ def test_graphs_traced_as_a_whole_hide_how_busy_the_gpu_is() -> None:
     correlation = made.next_id()
     made.add_call(5012, 5013, "cudaGraphLaunch", correlation_id=correlation)
     made.add_graph(5500, 5600, correlation_id=correlation)
-    row = judged(made, "OBS04")
+    row = row_of(made, "OBS04")
     assert row["verdict"] == "not evaluable"
     assert "graphs were traced as a whole" in row["reason"]
     assert "--cuda-graph-trace=node" in row["advice"]
@@ -293,7 +293,7 @@ def test_recurrent_layers(kernels: list[tuple[int, str]], expected: str) -> None
     made = MadeTrace()
     starts = [100 + sum(took for took, _ in kernels[:place]) for place in range(len(kernels))]
     train(made, *(kernel(s, took, name) for s, (took, name) in zip(starts, kernels, strict=True)))
-    row = judged(made, "OBS05")
+    row = row_of(made, "OBS05")
     assert row["verdict"] == expected
     if expected != "not evaluable":
         took = sum(took for took, _ in kernels)
@@ -308,7 +308,7 @@ def test_layers_json_tells_recurrent_layers() -> None:
     made.add_layer("cells", layer_type="LSTM")
     for start in range(0, PERIOD * ITERATIONS, PERIOD):
         made.add_range(start + 8, start + 15, "layer:cells")
-    row = judged(made, "OBS05")
+    row = row_of(made, "OBS05")
     assert (row["verdict"], row["evidence"]) == ("finding", "layers.json")
     assert "recurrent layers take 100.0 % of the kernel time" in row["reason"]
 
@@ -332,7 +332,7 @@ def counted(flop: float, name: str = "work", **metrics: float) -> MadeTrace:
     ("flop", "expected"), [(15_000, "pass"), (14_999, "finding"), (60_000, "not evaluable")]
 )
 def test_use_of_the_peak(flop: float, expected: str) -> None:
-    row = judged(counted(flop), "OBS06")
+    row = row_of(counted(flop), "OBS06")
     assert row["verdict"] == expected
     if expected == "not evaluable":
         assert "above the physical peak" in row["reason"]
@@ -344,14 +344,14 @@ def test_use_of_the_peak(flop: float, expected: str) -> None:
 
 @pytest.mark.slow
 def test_fp32_says_nothing_about_tensor_cores() -> None:
-    row = judged(counted(100, "ampere_fp16_s16816gemm_fp16_128x64"), "OBS06")
+    row = row_of(counted(100, "ampere_fp16_s16816gemm_fp16_128x64"), "OBS06")
     assert row["verdict"] == "not evaluable"
     assert "tensor cores" in row["reason"]
 
 
 @pytest.mark.slow
 def test_unknown_flop_are_no_small_flop() -> None:
-    assert judged(busy(500), "OBS06")["reason"] == "the FLOP of the kernels are unknown"
+    assert row_of(busy(500), "OBS06")["reason"] == "the FLOP of the kernels are unknown"
 
 
 # OBS08
@@ -369,7 +369,7 @@ def two_kernels(slow_flop: float) -> MadeTrace:
 
 @pytest.mark.slow
 def test_long_kernels_below_the_mean() -> None:
-    row = judged(two_kernels(3000), "OBS08")  # slow: 10 % of the peak
+    row = row_of(two_kernels(3000), "OBS08")  # slow: 10 % of the peak
     assert verdict(row) == ("finding", "note")
     assert row["value"] == pytest.approx(100 / 3)
     # mean (600 * 50 + 300 * 10) / 900 = 36.67; potential 33.33 * (1 - 10 / 36.67) = 24.24
@@ -382,9 +382,9 @@ def test_long_kernels_below_the_mean() -> None:
 
 @pytest.mark.slow
 def test_kernels_alike_are_none_below_the_mean() -> None:
-    assert judged(two_kernels(15_000), "OBS08")["verdict"] == "pass"
-    assert judged(two_kernels(3000), "OBS08", min_share_pct=34)["verdict"] == "pass"
-    assert "no hardware counters" in judged(busy(500), "OBS08")["reason"]
+    assert row_of(two_kernels(15_000), "OBS08")["verdict"] == "pass"
+    assert row_of(two_kernels(3000), "OBS08", min_share_pct=34)["verdict"] == "pass"
+    assert "no hardware counters" in row_of(busy(500), "OBS08")["reason"]
 
 
 # OBS09
@@ -418,7 +418,7 @@ def sampled(threads: int) -> MadeTrace:
     ],
 )
 def test_use_of_the_cpus(cores: int, expected: tuple[str, str | None], value: float | None) -> None:
-    row = judged(sampled(2), "OBS09", cpu_cores=cores)
+    row = row_of(sampled(2), "OBS09", cpu_cores=cores)
     assert verdict(row) == expected
     assert row["value"] == (value and pytest.approx(value))
     if not cores:
@@ -439,7 +439,7 @@ def test_without_iterations_the_cpus_are_judged_over_the_whole_trace() -> None:
             )  # fmt: skip
     made.add("cpu_sample", timestamp_ns=12_000, process_id=1, thread_id=1, cpu=1, cycles=0)
     made.add_trace(lacks=[], start_ns=0, end_ns=12_000)
-    row = judged(made, "OBS09", cpu_cores=4)
+    row = row_of(made, "OBS09", cpu_cores=4)
     assert verdict(row) == ("pass", None)
     assert row["value"] == pytest.approx(25)
     assert row["reason"].endswith(
@@ -451,7 +451,7 @@ def test_without_iterations_the_cpus_are_judged_over_the_whole_trace() -> None:
 def test_no_samples_of_the_cpus() -> None:
     made = busy(500)
     made.add_trace(lacks=["cpu_sample"])
-    assert judged(made, "OBS09")["reason"] == "the trace has no CPU samples"
+    assert row_of(made, "OBS09")["reason"] == "the trace has no CPU samples"
 
 
 # COM01
@@ -473,7 +473,7 @@ def test_communication_that_nothing_hides(
 ) -> None:
     made = MadeTrace()
     train(made, kernel(300, 300), kernel(start, took, ALL_REDUCE))
-    row = judged(made, "COM01")
+    row = row_of(made, "COM01")
     assert row["verdict"] == expected
     assert row["value"] == pytest.approx(100 * exposed / PERIOD)
     assert f"{100 * (1 - exposed / took):.1f} % of its communication is hidden" in row["reason"]
@@ -481,7 +481,7 @@ def test_communication_that_nothing_hides(
 
 @pytest.mark.slow
 def test_one_gpu_does_not_communicate() -> None:
-    assert "no communication kernel runs" in judged(busy(500), "COM01")["reason"]
+    assert "no communication kernel runs" in row_of(busy(500), "COM01")["reason"]
 
 
 # ROB01
@@ -525,7 +525,7 @@ def check_spread_and_trend(row: Row, iterations: list[Row], lengths: list[int]) 
 @pytest.mark.slow
 def test_steady_iterations_pass() -> None:
     kept = [1000, 1010] * 6
-    row = judged(periods(WARM_UP, *kept), "ROB01")
+    row = row_of(periods(WARM_UP, *kept), "ROB01")
     assert verdict(row) == ("pass", None)
     assert row["value"] == pytest.approx(100 * statistics.stdev(kept) / statistics.mean(kept))
 
@@ -533,7 +533,7 @@ def test_steady_iterations_pass() -> None:
 @pytest.mark.slow
 def test_spread_is_found() -> None:
     kept = [1000, 1500] * 6
-    row = judged(periods(WARM_UP, *kept), "ROB01")
+    row = row_of(periods(WARM_UP, *kept), "ROB01")
     assert verdict(row) == ("finding", "warning")
     assert row["value"] == pytest.approx(100 * statistics.stdev(kept) / statistics.mean(kept))
     assert "the times of 12 iterations after warm-up vary by" in row["reason"]
@@ -541,7 +541,7 @@ def test_spread_is_found() -> None:
 
 @pytest.mark.slow
 def test_three_iterations_suffice_for_a_spread() -> None:
-    row = judged(periods(WARM_UP, 1000, 1500, 1000), "ROB01")
+    row = row_of(periods(WARM_UP, 1000, 1500, 1000), "ROB01")
     assert verdict(row) == ("finding", "warning")
     assert "the times of 3 iterations after warm-up vary by" in row["reason"]
 
@@ -549,7 +549,7 @@ def test_three_iterations_suffice_for_a_spread() -> None:
 @pytest.mark.slow
 def test_a_trend_is_found_where_it_is_more_than_the_spread() -> None:
     lengths = [1000 + 10 * number for number in range(12)]
-    row = judged(periods(*lengths), "ROB01")
+    row = row_of(periods(*lengths), "ROB01")
     assert verdict(row) == ("finding", "warning")
     # 10 ns per iteration of a mean of 1055 ns
     assert (row["value"], row["unit"]) == (
@@ -569,9 +569,9 @@ def test_a_trend_is_found_where_it_is_more_than_the_spread() -> None:
 def test_iterations_without_a_gpu(trains: bool, lengths: list[int], expected: str) -> None:
     made = MadeTrace()
     train(made, periods=lengths, trains=trains)
-    row = judged(made, "ROB01")
+    row = row_of(made, "ROB01")
     assert row["verdict"] == expected
-    assert judged(made, "ROB01", assume_training=True)["verdict"] != "not evaluable"
+    assert row_of(made, "ROB01", assume_training=True)["verdict"] != "not evaluable"
     if expected == "finding":
         spread = 100 * statistics.stdev(lengths) / statistics.mean(lengths)
         assert row["value"] == pytest.approx(spread)  # the last one ends with its range
@@ -582,13 +582,13 @@ def test_warm_up_that_does_not_end_is_found() -> None:
     made = periods(*[1000] * 12)
     for number in range(12):
         made.launch(1000 * number + 50, 1000 * number + 500, 1000 * number + 510, f"k{number}")
-    row = judged(made, "ROB01")
+    row = row_of(made, "ROB01")
     assert row["reason"] == (
         "more than half of 12 iterations show signs of warm-up, the last one iteration 11 "
         "(first use of a kernel)"
     )
     assert verdict(row) == ("finding", "warning")
-    row = judged(made, "ROB01", iterations_wanted=13)
+    row = row_of(made, "ROB01", iterations_wanted=13)
     assert verdict(row) == ("not evaluable", None)
     assert row["reason"].startswith("more than half of 12 iterations show signs of warm-up")
 
@@ -598,7 +598,7 @@ def test_warm_up_that_does_not_end_is_found() -> None:
 def test_samples_of_unequal_length_vary_by_design(policy: str) -> None:
     made = periods(*[1000, 1500] * 6)
     add_capture(made, sequence_policy=policy)
-    row = judged(made, "ROB01")
+    row = row_of(made, "ROB01")
     assert row["verdict"] == ("finding" if policy == "fixed" else "not evaluable")
 
 
@@ -606,10 +606,10 @@ def test_samples_of_unequal_length_vary_by_design(policy: str) -> None:
 def test_work_that_varies_varies_by_design() -> None:
     block: Row = {"block_x": 32, "block_y": 1, "block_z": 1, "grid_y": 1, "grid_z": 1}
     made = periods(*[1000, 1500] * 6, grid_x=10, **block)
-    assert judged(made, "ROB01")["verdict"] == "finding"
+    assert row_of(made, "ROB01")["verdict"] == "finding"
     for number, row in enumerate(made.rows["kernel"]):
         row["grid_x"] = 10 + 5 * (number % 2)
-    assert "but so does the work" in judged(made, "ROB01")["reason"]
+    assert "but so does the work" in row_of(made, "ROB01")["reason"]
 
 
 @pytest.mark.slow
@@ -660,7 +660,7 @@ def late(took: int) -> MadeTrace:
 @pytest.mark.slow
 @pytest.mark.parametrize(("took", "expected"), [(20, "pass"), (400, "finding")])
 def test_kernels_launched_before_the_window(took: int, expected: str) -> None:
-    row = judged(late(took), "ROB02")
+    row = row_of(late(took), "ROB02")
     assert row["verdict"] == expected
     assert row["value"] == pytest.approx(100 * took / ((ITERATIONS - 1) * 300 + took))
 
@@ -671,7 +671,7 @@ def test_a_device_with_a_tenth_of_the_work_is_judged(took: int, expected: str) -
     made = MadeTrace()
     made.launch(0, 10, 1010)
     made.add_kernel(200, 200 + took, device_id=1)  # without a launch
-    assert judged(made, "ROB02")["verdict"] == expected
+    assert row_of(made, "ROB02")["verdict"] == expected
 
 
 @pytest.mark.slow
@@ -680,7 +680,7 @@ def test_kernels_without_a_launch_were_launched_before_recording() -> None:
     made.launch(0, 10, 110)
     made.add_kernel(200, 210)
     made.add_kernel(300, 305)
-    row = judged(made, "ROB02")
+    row = row_of(made, "ROB02")
     assert (row["verdict"], row["value"]) == ("finding", pytest.approx(100 * 15 / 115))
     assert "13.04 % has no launch in the trace" in row["reason"]
 
@@ -688,7 +688,7 @@ def test_kernels_without_a_launch_were_launched_before_recording() -> None:
 def test_without_calls_nothing_tells_launches() -> None:
     made = MadeTrace()
     made.add_kernel(0, 10)
-    assert "needs the calls that launch GPU work" in judged(made, "ROB02")["reason"]
+    assert "needs the calls that launch GPU work" in row_of(made, "ROB02")["reason"]
 
 
 # ROB03
@@ -711,7 +711,7 @@ def test_without_calls_nothing_tells_launches() -> None:
 def test_profiler_overhead(said: Row, expected: str, value: float | None) -> None:
     made = busy(900)
     add_capture(made, batch_size=4, **said)
-    row = judged(made, "ROB03")
+    row = row_of(made, "ROB03")
     assert row["verdict"] == expected
     assert row["value"] == (None if value is None else pytest.approx(value, abs=1e-9))
 
@@ -734,6 +734,6 @@ def test_profiler_overhead(said: Row, expected: str, value: float | None) -> Non
 def test_dropped_records(trace: Row, expected: str, value: float | None) -> None:
     made = MadeTrace()
     made.add_trace(**trace)
-    row = judged(made, "ROB04")
+    row = row_of(made, "ROB04")
     assert (row["verdict"], row["value"]) == (expected, value)
     assert row["severity"] == ("severe" if expected == "finding" else None)

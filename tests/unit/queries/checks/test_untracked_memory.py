@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from made_checks import judged, verdict
+from made_checks import row_of, verdict
 from made_checks_memory import Profile
 from made_trace import metric
 
@@ -22,7 +22,7 @@ def reading(used: float, total: float | None = 40) -> Profile:
 
 
 def test_much_memory_outside_the_allocator() -> None:
-    row = judged(reading(10), "MEM05")
+    row = row_of(reading(10), "MEM05")
     assert verdict(row) == ("finding", "warning")
     assert (row["value"], row["threshold"], row["evidence"]) == (20, 15, "device")
     assert "8.0 GiB of 10.0 GiB in use" in row["reason"]
@@ -30,16 +30,16 @@ def test_much_memory_outside_the_allocator() -> None:
 
 @pytest.mark.parametrize(("used", "share"), [(8, 15), (1, 2.5)])
 def test_little_memory_outside_the_allocator(used: float, share: float) -> None:
-    row = judged(reading(used), "MEM05")
+    row = row_of(reading(used), "MEM05")
     assert verdict(row) == ("pass", None)
     assert row["value"] == share
 
 
 def test_memory_outside_needs_the_capacity_and_the_held_bytes() -> None:
-    assert "unknown" in judged(reading(10, total=None), "MEM05")["reason"]
+    assert "unknown" in row_of(reading(10, total=None), "MEM05")["reason"]
     made = Profile()
     made.add("memory_device", device_id=0, used_bytes=GIB, total_bytes=4 * GIB)
-    row = judged(made, "MEM05")
+    row = row_of(made, "MEM05")
     assert verdict(row) == ("not evaluable", None)
     assert "not recorded" in row["reason"]
     (row,) = metric(made, "memory_untracked")
@@ -57,4 +57,4 @@ def test_held_bytes_of_several_allocators_are_added() -> None:
     other.make("weight", 1)
     for row in other.rows["memory_total"]:
         row["memory_kind"] = "pinned"
-    assert judged(made.join(other), "MEM05")["value"] == 15
+    assert row_of(made.join(other), "MEM05")["value"] == 15

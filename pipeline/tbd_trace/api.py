@@ -154,7 +154,7 @@ class Traces(Selection):
         """Compare another run with this one: is it faster, beyond noise, and where?
 
         Args:
-            other: the run to judge; this one is the baseline.
+            other: the run to compare; this one is the baseline.
             min_change_pct: smallest change of an iteration that counts, in percent.
 
         Raises:

@@ -28,7 +28,7 @@ _SIDE = (
 
 def diff(
     a: Annotated[str, typer.Argument(metavar="A", help=f"Run to compare with: {_SIDE}")],
-    b: Annotated[str, typer.Argument(metavar="B", help="Run to judge.")],
+    b: Annotated[str, typer.Argument(metavar="B", help="Run to compare with A.")],
     *,
     max_slowdown: Annotated[
         str | None,

@@ -22,7 +22,7 @@ idle_ns = "idle time with this cause"
 between_ns = """part between the last operation of an iteration and the first of the next; NULL for
     the whole trace"""
 share_pct = "idle_ns ÷ idle time of the device"
-elapsed_pct = "idle_ns ÷ length of the window; on the device that tbd-trace why judges, its share"
+elapsed_pct = "idle_ns ÷ length of the window; on the device that tbd-trace why shows, its share"
 gaps = "idle gaps with this cause"
 longest_ns = "longest uninterrupted interval with this cause"
 evidence = "estimated: what the launching thread does not always prove the cause"

@@ -34,8 +34,8 @@ def sql_files(kind: str) -> dict[str, Path]:
 
 @cache
 def _sql_files(directory: Path) -> dict[str, Path]:
-    found = {path.stem: path for path in directory.rglob("*.sql")}
-    return dict(sorted(found.items()))
+    files = {path.stem: path for path in directory.rglob("*.sql")}
+    return dict(sorted(files.items()))
 
 
 def data() -> Path:

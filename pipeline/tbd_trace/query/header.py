@@ -61,7 +61,7 @@ class Check:
     scope: str
     thresholds: str  # origin of the parameters' defaults: recalled, proposed, definition
     advice: str  # action for findings whose row has no advice
-    collect: str  # data to collect where nothing could be judged
+    collect: str  # data to collect where no verdict was possible
 
 
 CHECK_COLUMNS = {

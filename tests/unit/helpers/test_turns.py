@@ -32,10 +32,12 @@ def suite(tmp_path: Path) -> Path:
 
 def collected(suite: Path, *options: str) -> subprocess.CompletedProcess[str]:
     paths = os.pathsep.join(path for path in sys.path if path)
+    # Options of the run that this test is part of do not apply to the suite.
+    environment = {name: value for name, value in os.environ.items() if name != "PYTEST_ADDOPTS"}
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--collect-only"]
     return subprocess.run(
         [*command, *options, suite], cwd=suite, capture_output=True, text=True,
-        env={**os.environ, "PYTHONPATH": paths}, check=False,
+        env={**environment, "PYTHONPATH": paths}, check=False,
     )  # fmt: skip
 
 

@@ -19,7 +19,6 @@ from tbd_trace.cli.main import app
 from tbd_trace.errors import UsageError
 from tbd_trace.why.cause_names import cause_names
 from tbd_trace.why.changes import CHANGES, parse_change
-from tbd_trace.why.result import Why
 from tbd_trace.why.screen import markdown
 
 pytestmark = pytest.mark.usefixtures("sample_cache")
@@ -99,7 +98,7 @@ def test_all_and_markdown_list_the_kernels_by_kind() -> None:
 def test_markdown_escapes_names_of_the_trace() -> None:
     one = tbd_trace.open(SAMPLE).why().slowest
     cause = replace(one.causes[0], evidence="the GPU is idle inside a|b")
-    rows = markdown(Why([replace(one, causes=[cause])])).splitlines()
+    rows = markdown(replace(one, causes=[cause])).splitlines()
     (shown,) = [line for line in rows if line.startswith(f"| {cause.title}")]
     assert r"| the GPU is idle inside a\|b |" in shown
 

@@ -48,7 +48,7 @@ def record(elsewhere: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     path = elsewhere / "wrong_uses.txt"
     monkeypatch.setattr(duckdb, "connect", connector(path))
     monkeypatch.setattr(duckdb_connection, "_idle", Idle())
-    monkeypatch.setattr(archive_store, "_of_thread", archive_store._OfThread())
+    monkeypatch.setattr(archive_store, "_thread_local", archive_store._ThreadLocal())
     for name in ("_SHORTEST_SECONDS", "_SHORTEST_AT_FIRST"):
         monkeypatch.setattr(relation_cache, name, 0)
     checks = (

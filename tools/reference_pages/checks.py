@@ -34,8 +34,8 @@ _ABOUT_CHECKS = (
     "one trace, NET04 the communication that its layers would need on several GPUs, and the other "
     "NET rules the ranks of a job ([how to](../how_to/ranks.md)).",
     "",
-    "MEM rules and OBS11 evaluate each memory space (device, or host memory) whose peak is at least a "
-    "tenth of the highest peak of the trace.",
+    "MEM rules and OBS11 evaluate each memory space (device, or host memory) whose peak is at "
+    "least a tenth of the highest peak of the trace.",
     "",
     "Default thresholds are marked *proposed* (by this project), *recalled* (from the paper, not "
     "verified) or *definition*.",

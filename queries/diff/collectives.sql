@@ -16,8 +16,8 @@ b_collectives = "collectives in B; 0 without any"
 a_median_ns = "median time in A"
 b_median_ns = "median time in B"
 change_pct = "change of the median time, of that in A"
-a_busbw_bytes_per_s = {unit = "byte/s", doc = "bus bandwidth in A; NULL when unknown"}
-b_busbw_bytes_per_s = {unit = "byte/s", doc = "bus bandwidth in B; NULL when unknown"}
+a_busbw_bytes_per_s = "bus bandwidth in A; NULL when unknown"
+b_busbw_bytes_per_s = "bus bandwidth in B; NULL when unknown"
 [plot]
 kind = "grouped_barh"
 x = ["kind", "bytes", "group_size", "basis"]

@@ -7,16 +7,10 @@ from collections.abc import Mapping
 import polars as pl
 
 from tbd_trace.present.values import is_identifier, scale
+from tbd_trace.query.columns import UNIT_OF_ENDING
 
-# Endings of column names by unit; the fitting unit replaces them.
-_ENDINGS = {
-    "ns": "_ns",
-    "byte": "_bytes",
-    "byte/s": "_bytes_per_s",
-    "FLOP": "_flop",
-    "FLOP/s": "_flops",
-    "Hz": "_hz",
-}
+# The fitting unit replaces the ending of the name.
+_ENDINGS = {unit: ending for ending, unit in UNIT_OF_ENDING.items()}
 _LEAST = 1e-3  # the median of a column is at least this in its unit
 
 

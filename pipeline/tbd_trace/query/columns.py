@@ -17,7 +17,16 @@ class Column:
     unit: str | None = None
 
 
-_UNITS = {"_ns": "ns", "_pct": "%", "_bytes": "byte", "_flops": "FLOP/s", "_hz": "Hz"}
+UNIT_OF_ENDING = {
+    "_ns": "ns",
+    "_pct": "%",
+    "_bytes": "byte",
+    "_bytes_per_s": "byte/s",
+    "_flop": "FLOP",
+    "_flops": "FLOP/s",
+    "_hz": "Hz",
+}
+"""Units that the endings of names of columns state."""
 
 
 def column(name: str, described: Any) -> Column:
@@ -28,7 +37,7 @@ def column(name: str, described: Any) -> Column:
     Raises:
         TypeError: the description is neither, or lacks ``doc``.
     """
-    usual = next((unit for end, unit in _UNITS.items() if name.endswith(end)), None)
+    usual = next((unit for end, unit in UNIT_OF_ENDING.items() if name.endswith(end)), None)
     values = {"doc": described} if isinstance(described, str) else described
     made = Column(**({"unit": usual} | values))
     return replace(made, doc=" ".join(made.doc.split()))

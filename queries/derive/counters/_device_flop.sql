@@ -13,8 +13,8 @@ returns = [
 process_id = "key of the process; -1 when unknown"
 device_id = "device; -1 when unknown"
 iteration = "iteration; NULL for the whole window"
-executed_flop = {unit = "FLOP", doc = "floating-point operations of the operators"}
-model_flop = {unit = "FLOP", doc = "without repeated work (operator_flop.model_flop)"}
+executed_flop = "floating-point operations of the operators"
+model_flop = "without repeated work (operator_flop.model_flop)"
 executed_ns = "time that the executed FLOP take at peak; NULL if a peak is unknown"
 model_ns = "time that the FLOP of the model take at peak; NULL if a peak is unknown"
 precision = "arithmetic with FLOP, joined by +"

@@ -20,7 +20,7 @@ arithmetic = """of tensor cores: fp16, bf16, fp8, fp4, and tf32 for float32 inpu
     one of the operator's kernels shows tensor cores; else equal to precision"""
 is_sole = "true if the operator launched no other kernel, so that its FLOP need no distribution"
 flop = {unit = "FLOP", doc = "part of operator_flop.flop"}
-model_flop = {unit = "FLOP", doc = "part of operator_flop.model_flop"}
+model_flop = "part of operator_flop.model_flop"
 least_bytes = "part of operator_flop.least_bytes"
 */
 WITH

@@ -36,8 +36,8 @@ tensor_clock_hz = """clock used for the tensor peaks; some products have a lower
     tensor cores run"""
 compute_capability = "compute capability, such as 8.0, from the trace, else from the product table"
 product = "row of gpu_products whose pattern matches the device name; NULL without a match"
-memory_bandwidth_bytes_per_s = {unit = "byte/s", doc = """peak device-memory bandwidth, from the
-    trace, else from the product table"""}
+memory_bandwidth_bytes_per_s = """peak device-memory bandwidth, from the
+    trace, else from the product table"""
 evidence = "sources of SM count, clock, rates per SM and product row; NULL if all are unknown"
 */
 WITH matched AS (

@@ -23,10 +23,10 @@ pass = """forward (also outside of training), backward, or recompute: a forward 
     backward pass, as of activation checkpointing"""
 flop = {unit = "FLOP", doc = """floating-point operations, without pairs that a causal mask
     excludes; NULL if shapes or values are not sufficient"""}
-full_flop = {unit = "FLOP", doc = """the same with excluded pairs, as PyTorch's FlopCounterMode
-    counts; else equal to flop"""}
-model_flop = {unit = "FLOP", doc = """flop without repeated work: 0 for recompute, and without the
-    scores of attention backward"""}
+full_flop = """the same with excluded pairs, as PyTorch's FlopCounterMode
+    counts; else equal to flop"""
+model_flop = """flop without repeated work: 0 for recompute, and without the
+    scores of attention backward"""
 least_bytes = """least traffic of device memory: each input read and each output written once; NULL
     for transposed convolutions, and below 16 bits, where outputs have another type"""
 precision = """type of its tensors: float64, float32, float16, bfloat16, float8, float4; NULL if

@@ -25,14 +25,14 @@ collectives = "collectives; with the basis duration, those of each rank"
 median_ns = "median time"
 p5_ns = "5th percentile of the time"
 p95_ns = "95th percentile of the time"
-algbw_bytes_per_s = {unit = "byte/s", doc = """algorithm bandwidth: bytes ÷ median time; NULL if
-    bytes are unknown"""}
-busbw_bytes_per_s = {unit = "byte/s", doc = """bus bandwidth: algorithm bandwidth × factor of kind
+algbw_bytes_per_s = """algorithm bandwidth: bytes ÷ median time; NULL if
+    bytes are unknown"""
+busbw_bytes_per_s = """bus bandwidth: algorithm bandwidth × factor of kind
     and group size; NULL if one of them is unknown, and for kinds that nccl-tests does not
-    define"""}
+    define"""
 link_pct = "bus bandwidth ÷ bandwidth of the link; NULL if one is unknown"
-link_bytes_per_s = {unit = "byte/s", doc = """bandwidth of the link of one rank in one direction;
-    NULL when unknown"""}
+link_bytes_per_s = """bandwidth of the link of one rank in one direction;
+    NULL when unknown"""
 link_evidence = "link_gbit or nccl-tests; NULL when unknown"
 uncertainty_ns = "uncertainty of the clocks behind a transfer; NULL for durations"
 [advice]

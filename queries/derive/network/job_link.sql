@@ -14,8 +14,8 @@ rows = """SELECT NULL::VARCHAR AS trace_id, NULL::DOUBLE AS link_efficiency,
 [columns]
 link_efficiency = "bus bandwidth of the largest all-reduce ÷ limit of the rate, at most 1"
 all_reduce_s = {unit = "s", doc = "duration of the smallest all-reduce"}
-host_bytes_per_s = {unit = "byte/s", doc = """bytes of gradients that the host reduces per second;
-    NULL when unknown"""}
+host_bytes_per_s = """bytes of gradients that the host reduces per second;
+    NULL when unknown"""
 */
 SELECT trace_id, least(1, max(8 * busbw_bytes_per_s / bandwidth_bits_per_s)) AS link_efficiency,
     median(all_reduce_s) AS all_reduce_s, any_value(host_bytes_per_s) AS host_bytes_per_s

@@ -18,7 +18,7 @@ sizes = "message sizes"
 smallest_bytes = "smallest message"
 largest_bytes = "largest message"
 latency_ns = "time of the smallest message; NULL if it is above 4 KiB"
-peak_busbw_bytes_per_s = {unit = "byte/s", doc = "largest bus bandwidth of all sizes"}
+peak_busbw_bytes_per_s = "largest bus bandwidth of all sizes"
 peak_bytes = "message size with the largest bus bandwidth"
 half_bandwidth_bytes = """message size with half of it, by interpolation between sizes; NULL if the
     smallest message reaches half"""

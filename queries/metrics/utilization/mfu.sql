@@ -48,9 +48,9 @@ convention = """shapes: FLOP of the operators executed. 6N: all active parameter
     without embedding, with full attention. causal: without embedding, attention to half of the
     sequence, or to the window or document"""
 flop_per_token = {unit = "FLOP", doc = "FLOP of the passes; NULL for shapes if tokens are unknown"}
-model_flop = {unit = "FLOP", doc = """FLOP of the model in the window or iteration, without repeated
-    work; NULL when unknown"""}
-executed_flop = {unit = "FLOP", doc = "with repeated work; NULL for conventions by parameters"}
+model_flop = """FLOP of the model in the window or iteration, without repeated
+    work; NULL when unknown"""
+executed_flop = "with repeated work; NULL for conventions by parameters"
 elapsed_ns = "length of the window or iteration on the device"
 samples_per_s = {unit = "sample/s", doc = """batch size × iterations ÷ elapsed; NULL without batch
     size or iterations"""}

@@ -35,7 +35,7 @@ arithmetic_intensity = {unit = "FLOP/byte", doc = "FLOP ÷ bytes; NULL if reason
 achieved_flops = "FLOP ÷ total duration; NULL if reason explains it"
 peak_flops = """peak of the device for this precision; if layers differ in arithmetic, the
     FLOP-weighted harmonic mean of their peaks"""
-memory_bandwidth_bytes_per_s = {unit = "byte/s", doc = "peak bandwidth of the device memory"}
+memory_bandwidth_bytes_per_s = "peak bandwidth of the device memory"
 bandwidth_pct = "bytes ÷ (total duration × peak bandwidth); NULL if reason explains it"
 attainable_flops = "roof: min(peak, intensity × bandwidth)"
 attained_pct = "achieved ÷ attainable; NULL without FLOP"

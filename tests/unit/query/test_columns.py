@@ -34,6 +34,8 @@ def own_query(folder: Path, header: str) -> Path:
         ("name", "a name", Column("a name")),
         ("busy_ns", "time", Column("time", "ns")),
         ("busy_pct", {"doc": "share"}, Column("share", "%")),
+        ("link_bytes_per_s", "rate", Column("rate", "byte/s")),
+        ("forward_flop", "work", Column("work", "FLOP")),
         ("rate_hz", {"doc": "rate", "unit": "kHz"}, Column("rate", "kHz")),
         ("peak", {"doc": "over\n    two lines", "unit": "byte"}, Column("over two lines", "byte")),
     ],

@@ -174,7 +174,8 @@ def test_columns_that_are_passed_on_are_described_once(query: Query) -> None:
 
 @each
 def test_units_agree_with_names(query: Query) -> None:
-    units = {"_ns": "ns", "_pct": "%", "_bytes": "byte", "_flops": "FLOP/s", "_hz": "Hz"}
+    units = {"_ns": "ns", "_pct": "%", "_bytes": "byte", "_flops": "FLOP/s", "_hz": "Hz",
+        "_bytes_per_s": "byte/s", "_flop": "FLOP"}  # fmt: skip
     for name, column in query.columns.items():
         for suffix, unit in units.items():
             if name.endswith(suffix):

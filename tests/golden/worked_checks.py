@@ -1,6 +1,9 @@
 """What each rule has to say about the samples, worked out from the other worked answers.
 
-    python tests/golden/worked_checks.py
+Tests of a single rule work out its verdict themselves, in a function ``on_sample`` that returns the
+arguments of `_row`.
+
+    PYTHONPATH=tests/helpers:tools python tests/golden/worked_checks.py
 
 writes checks/sample.csv and checks/memory.csv anew.
 """
@@ -8,9 +11,12 @@ writes checks/sample.csv and checks/memory.csv anew.
 from __future__ import annotations
 
 import csv
+import runpy
 from collections import defaultdict
+from collections.abc import Iterator
 from math import ceil
 from pathlib import Path
+from typing import Any
 
 from sample_facts import Operation, Row, counters, timeline
 from worked_memory_checks import memory_checks
@@ -21,6 +27,7 @@ from worked_utilization import low_util_kernels, utilization
 from worked_window import kernels_in, steady
 
 FOLDER = Path(__file__).resolve().parent / "checks"
+TESTS = FOLDER.parents[1] / "unit" / "queries" / "checks"
 SAMPLE, MEMORY = "sample.csv", "memory.csv"
 COLUMNS = ("rule", "verdict", "severity", "value", "threshold", "unit", "evidence")
 TENSOR_PIPE = "sm__inst_executed_pipe_tensor_op_hmma.avg.pct_of_peak_sustained_active"
@@ -47,12 +54,19 @@ def checks() -> list[Row]:
     slowdown = throughput()[0]["profiler_slowdown_pct"]
     (overhead, *_) = comm_overhead()  # of two workers, the highest ratio first
     rows.append(_row("NET04", "finding", overhead["ratio"], 1, None, "modelled", "note"))
-    rows.append(_row("ADV01", "pass", _loading_pct(), 20, "%", "replay"))
     rows.append(_row("ROB01", "pass", spread, 5, "%", "timeline"))
     rows.append(_row("ROB02", "pass", _launched_outside(), 1, "%", "timeline"))
     rows.append(_row("ROB03", "pass", slowdown, 5, "%", "timeline"))
     rows.append(_row("ROB04", "pass", 0.0, 0, "warning", "profiler"))
+    rows += [_row(*found) for found in _worked_in_tests()]
     return sorted(rows, key=lambda row: row["rule"])
+
+
+def _worked_in_tests() -> Iterator[tuple[Any, ...]]:
+    """Yield the results of the functions ``on_sample`` in the tests of single rules."""
+    for path in sorted(TESTS.glob("test_*.py")):
+        if "def on_sample" in path.read_text(encoding="utf-8"):
+            yield runpy.run_path(str(path))["on_sample"]()
 
 
 def _row(  # noqa: PLR0917 - in the order of the columns
@@ -148,27 +162,6 @@ def _running_kernels() -> list[Operation]:
 
     window = steady()
     return [k for k in timeline().kernels if k.start < window.end and k.end > window.start]
-
-
-def _loading_pct() -> float:
-    """The largest cause but kernels: nothing runs while the host loads the next batch.
-
-    It does so in ranges between the last call of a step and the first of the next one, and before
-    the first call of the window.
-    """
-    found, window = timeline(), steady()
-    assert window.iterations is not None
-    loading = []
-    for number in window.iterations:
-        first = min(o.launch.start for o in found.operations if o.iteration == number)
-        before = max(c.end for c in found.calls if c.end <= first)
-        begin = max(before, window.start)
-        loading += [
-            min(one.end, first) - max(one.start, begin)
-            for one in found.ranges
-            if one.text == "phase:data" and one.start < first and one.end > begin
-        ]
-    return 100 * sum(loading) / window.elapsed
 
 
 def write() -> None:

@@ -9,6 +9,8 @@ import pytest
 from made_checks import rows_of
 from made_loop import Loop
 from made_trace import MadeTrace, Row
+from sample_facts import timeline
+from worked_window import steady
 
 MS = 1_000_000
 
@@ -23,6 +25,29 @@ def told(made: MadeTrace, *, trains: bool = True, **parameters: float) -> Row:
 def loading(ns: int) -> Loop:
     kernels = [("void elementwise_kernel", 400_000)] * 6
     return Loop(kernels=kernels, loading_ns=dict.fromkeys(range(12), ns))
+
+
+def on_sample() -> tuple[str, str, float, int, str, str]:
+    """Return rule, verdict, value, threshold, unit and evidence for the sample.
+
+    The largest cause but kernels: nothing runs while the host loads the next batch.
+
+    It does so in ranges between the last call of a step and the first of the next one, and before
+    the first call of the window.
+    """
+    found, window = timeline(), steady()
+    assert window.iterations is not None
+    loading = []
+    for number in window.iterations:
+        first = min(o.launch.start for o in found.operations if o.iteration == number)
+        before = max(c.end for c in found.calls if c.end <= first)
+        begin = max(before, window.start)
+        loading += [
+            min(one.end, first) - max(one.start, begin)
+            for one in found.ranges
+            if one.text == "phase:data" and one.start < first and one.end > begin
+        ]
+    return "ADV01", "pass", 100 * sum(loading) / window.elapsed, 20, "%", "replay"
 
 
 @pytest.mark.parametrize(

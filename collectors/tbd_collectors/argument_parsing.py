@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
@@ -17,8 +18,8 @@ def is_command(words: Sequence[str]) -> bool:
     """Return True if the words are a command rather than the name of a model."""
     if len(words) != 1:
         return bool(words)
-    # A misspelled model is more likely than a program that does not exist.
-    return words[0] not in NAMES and shutil.which(words[0]) is not None
+    # A misspelled model is more likely than a program that does not exist, unless it is a path.
+    return words[0] not in NAMES and (os.sep in words[0] or shutil.which(words[0]) is not None)
 
 
 def workloads(

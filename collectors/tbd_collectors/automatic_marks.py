@@ -11,6 +11,7 @@ from tbd_models.instrument.marks import REPORT_VARIABLE
 from tbd_trace.machine.inspection import NVTX_VERSION
 
 _FILE = "auto.json"
+_UNMARKED = 2  # first steps, in which the model is found
 _CALL = "call tbd_trace.instrument(model, optimizer) before the training loop"
 
 
@@ -47,19 +48,34 @@ class AutomaticMarks:
         problem = self.report().get("problem")
         return f"{problem}; tbd_trace.instrument marks what you choose" if problem else ""
 
-    def why_nothing(self) -> str:
-        """Return why a profile has no ranges, and what to do."""
+    def why_nothing(self, training: dict[str, Any]) -> str:
+        """Return why a profile has no ranges, and what to do.
+
+        ``training`` is what the program reported of its iterations; see Recording.
+        """
         report = self.report()
         if not self.are_on:
-            return f"nothing was marked: leave out --no-auto, or {_CALL}"
+            return f"nothing was marked; leave out --no-auto, or {_CALL}"
         if not report:
-            return f"no training by PyTorch, Keras fit or gluon.Trainer was found: {_CALL}"
+            return f"no training by PyTorch, Keras fit or gluon.Trainer was found; {_CALL}"
         if report.get("framework") != "pytorch" and self._timeline == "torch":
-            return f"torch.profiler does not record {report['framework']}: use --profiler nsys"
+            return f"torch.profiler does not record {report['framework']}; use --profiler nsys"
         if report.get("problem"):
-            return f"training is not marked ({report['problem']}): {_CALL}"
-        if self._timeline == "torch":
-            return "the training ended before it was recorded: train longer, or lower --warmup"
+            return f"training is not marked ({report['problem']}); {_CALL}"
+        if self._timeline == "torch" or report.get("steps") or training:
+            return _why_short(report | training)
         return (
-            f"{self._timeline} does not see nvtx from 0.2.12 on: pip install nvtx=={NVTX_VERSION}"
+            f"{self._timeline} does not see nvtx from 0.2.12 on; pip install nvtx=={NVTX_VERSION}"
         )
+
+
+def _why_short(training: dict[str, Any]) -> str:
+    steps, warmup = training.get("steps"), training.get("warmup", 0)
+    if not steps:
+        return "the training ended before it was recorded; train longer, or lower --warmup"
+    found = f"the program trained {steps} step{'s' if steps > 1 else ''}"
+    if steps <= _UNMARKED:
+        return f"{found}, and marks begin with the third; train longer, or {_CALL} and --warmup 1"
+    fewest = max(1, training.get("first_marked", _UNMARKED))
+    advice = f"--warmup {fewest} records {steps - fewest} of them"
+    return f"{found}, of which {warmup} are warm-up; {advice}"

@@ -128,3 +128,16 @@ def _slowdown(bare: dict[str, Any], profiled: dict[str, Any]) -> float | None:
     with_profiler: float = statistics.median(profiled["iteration_ns"])
     without: float = statistics.median(bare["iteration_ns"])
     return with_profiler / without
+
+
+def speed(training: dict[str, Any]) -> dict[str, Any]:
+    """Return the fields about the speed of a command, with and without the profiler.
+
+    ``training`` is the report of its iterations (`tbd_models.instrument.progress`), or empty.
+    """
+    bare, profiled = training.get("unprofiled"), training.get("profiled")
+    if not bare or not profiled:
+        return {}
+    with_profiler = statistics.median(profiled["iteration_ns"])
+    without = statistics.median(bare["iteration_ns"])
+    return {"unprofiled": bare, "profiler_slowdown": with_profiler / without}

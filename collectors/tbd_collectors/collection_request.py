@@ -65,10 +65,10 @@ class Command:
     device: str = "cuda"  # or cpu; decides whether kernels are required
     # cudaProfilerApi, an NVTX range as NAME@DOMAIN, or None for the whole run.
     capture_range: str | None = None
-    # Iterations that torch.profiler records, and those before them; other profilers ignore both.
-    iterations: int = 12
-    warmup: int | None = None
+    iterations: int = 12  # to record; then the command is stopped
+    warmup: int | None = None  # iterations before them
     auto: bool = True  # mark training that does not call tbd_trace.instrument
+    keep_running: bool = False  # let the command run on after its iterations are recorded
 
     def title(self) -> str:
         """Return a directory name for the capture."""

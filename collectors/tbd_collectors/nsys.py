@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import hashlib
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -54,6 +55,7 @@ class NsysOptions:
     gpu_metrics: str | None = None  # devices to sample, such as 0,1 or all
     memory_usage: bool = False  # trace allocations of GPU memory
     cpu_sampling: bool = False  # and scheduling; nsys 2022.4 sometimes hangs with it
+    session: str | None = None  # name by which `stop_command` ends the recording
 
 
 def command(
@@ -77,6 +79,13 @@ def command(
     ]  # fmt: skip
 
 
+def stop_command(options: NsysOptions, tool: Nsys) -> tuple[str, ...]:
+    """Return the command that ends a recording while the program runs on, empty without one."""
+    if options.session is None or "--session-new" not in tool.options:
+        return ()
+    return (str(tool.path), "stop", f"--session={options.session}")
+
+
 def unavailable(options: NsysOptions, tool: Nsys | None = None) -> list[str]:
     """Return the requested options that this nsys lacks."""
     used = tool or installed()
@@ -98,6 +107,8 @@ def _recording(options: NsysOptions, tool: Nsys) -> Iterator[str]:
         yield "--capture-range=cudaProfilerApi"
     else:
         yield "--capture-range=none"
+        if options.session is not None:
+            yield f"--session-new={options.session}"
         return
     # By default, the end of the range terminates the program too.
     yield "--capture-range-end=stop"
@@ -162,26 +173,38 @@ def _plan(request: RunRequest) -> Run:
     named = f"{WINDOW}@{DOMAIN}" if is_marked else None
     if isinstance(target, Command) and target.capture_range != PROFILER_API:
         named = target.capture_range
+    session = None
+    if isinstance(target, Command) and target.capture_range is None:
+        # Unique, as the directory is, and it begins with a letter.
+        session = f"tbd{hashlib.sha256(str(output).encode()).hexdigest()[:12]}"
     options = NsysOptions(
         gpu=request.on_gpu,
         whole_run=request.is_whole_run,
         range_name=named,
         gpu_metrics="0" if request.profiling.gpu_metrics else None,  # workloads use the first GPU
         memory_usage=request.profiling.memory_usage,
+        session=session,
     )
     tool = request.find_tool(installed, USUAL)
-    argv = command(request.program(TIMELINE), output, options, tool)
-    return Run(TIMELINE, "nsys", argv, output, environment(), tuple(unavailable(options, tool)))
+    return Run(
+        TIMELINE,
+        "nsys",
+        command(request.program(TIMELINE), output, options, tool),
+        output,
+        environment(),
+        lost=tuple(unavailable(options, tool)),
+        stop=stop_command(options, tool),
+    )
 
 
-def _profile(run: Run, printed: Sequence[str]) -> Path:
-    return export(report(run.output, printed))
+def _profile(run: Run, printed: Sequence[str], say: Callable[[str], None]) -> Path:
+    written = report(run.output, printed)
+    say("exporting to SQLite")
+    return export(written)
 
 
 def _check(profile: Path, gpu: bool, _printed: Sequence[str]) -> Contents:
     return check(profile, gpu=gpu)
 
 
-PROFILER = Profiler(
-    "nsys", inspection.nsys, timelines=Timelines(_plan, _profile, _check, "exporting to SQLite")
-)
+PROFILER = Profiler("nsys", inspection.nsys, timelines=Timelines(_plan, _profile, _check))

@@ -7,7 +7,7 @@ times are meaningless, and one or two iterations suffice.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from tbd_collectors.gpu_detection import parsed, read_table
@@ -174,7 +174,7 @@ def _plan_counters(request: RunRequest) -> Run:
     return Run(COUNTERS, "nvprof", argv, output)
 
 
-def _profile(run: Run, printed: Sequence[str]) -> Path:
+def _profile(run: Run, printed: Sequence[str], _say: Callable[[str], None]) -> Path:
     _require_file(run.output, printed)
     return run.output
 

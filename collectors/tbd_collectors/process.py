@@ -3,35 +3,32 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
+import math
 import os
-import re
 import shutil
 import signal
 import subprocess
 import threading
 import time
 import uuid
-from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
+from tbd_collectors.left_overs import MARKER, end_left_overs, left_overs
+from tbd_collectors.program_output import LoggedOutput, PassedThrough, ProgramOutput
+from tbd_collectors.watcher import STOPPED_GRACE_S, Watch, Watcher
 from tbd_trace.errors import TbdTraceError
 from tbd_trace.machine.inspection import Finding
 
-MARKER = "TBD_TRACE_RUN"
-
-_PROC = Path("/proc")
+_LIBC = ctypes.CDLL(None)
+_PR_SET_PDEATHSIG = 1
 _POLL_S = 0.2  # delay of the output that the user sees
 _TERMINATE_S = 5.0
-_STOPPED_GRACE_S = 1.0  # its report is not wanted
-_TAIL_LINES = 40
+_BEGIN_S = 30.0  # for a process that the program leaves behind
 _LAST_LINES = 3
-_PROGRESS = re.compile(r"\[[=>\s]*\d+\s?%")  # progress bars of nsys
-_LINE_END = re.compile(rb"\r\n|\r|\n")  # progress bars end their lines with a lone \r
-# Signal and seconds to wait: orphaned processes may exit alone, then SIGTERM, then SIGKILL.
-_LEFT_OVER_STEPS = ((None, 1.0), (signal.SIGTERM, 2.0), (signal.SIGKILL, 2.0))
 
 
 class CollectionError(TbdTraceError):
@@ -65,6 +62,25 @@ def on_path(name: str, look: Callable[[], Finding]) -> str:
 
 
 @dataclass(frozen=True, slots=True)
+class KeptRunning:
+    """A program that runs on after all that is wanted of it has happened."""
+
+    process: subprocess.Popen[bytes]
+    output: ProgramOutput
+    resources: contextlib.ExitStack
+
+    def wait(self) -> int:
+        """Wait for the end of the program and return its exit code; Ctrl-C stops it."""
+        with self.resources:
+            try:
+                _ends_within(self.process, math.inf, self.output)
+            except BaseException:
+                _stop(self.process, STOPPED_GRACE_S, self.output)
+                raise
+        return self.process.returncode
+
+
+@dataclass(frozen=True, slots=True)
 class Completed:
     """Result of a run."""
 
@@ -73,6 +89,8 @@ class Completed:
     tail: tuple[str, ...]  # last 40 lines of output without blank ones and progress bars
     timed_out: bool = False  # profilers often still write their report
     stopped: bool = False  # by the caller
+    enough: bool = False  # stopped or kept running, as nothing more was needed of it
+    kept: KeptRunning | None = None  # if it runs on; the exit code is then 0
 
     def require_success(self, what: str) -> None:
         """Raise CollectionError unless the program exited with 0; ``what`` names the run."""
@@ -101,14 +119,17 @@ def run(
     timeout_s: float,
     log: Path,
     on_line: Callable[[str], None] | None = None,
+    shown: tuple[int, int] | None = None,
     grace_s: float = 20.0,
     stop: threading.Event | None = None,
+    watcher: Watcher | None = None,
+    keep_running: bool = False,
 ) -> Completed:
     """Run a program in a new session until it ends.
 
-    At the time limit or on Ctrl-C, the program and its children get SIGINT, on which profilers
-    write their report, then SIGTERM, then SIGKILL. Processes that left the session are found by an
-    environment variable unique to this run.
+    At the time limit or on Ctrl-C, or once it is not needed any more, the program and its children
+    get SIGINT, on which profilers write their report, then SIGTERM, then SIGKILL. Processes that
+    left the session are found by an environment variable unique to this run.
 
     Args:
         argv: program and arguments.
@@ -117,8 +138,13 @@ def run(
         timeout_s: time limit in seconds.
         log: file for both output streams.
         on_line: called with each non-blank line of output within 0.2 s.
-        grace_s: seconds between SIGINT and SIGTERM.
+        shown: descriptors to which the two output streams go as they are; standard input is then
+            that of this process, and ``on_line`` is not called.
+        grace_s: seconds between SIGINT and SIGTERM, without a ``watcher``.
         stop: ends the program when another thread sets it.
+        watcher: decides how long the program is needed. Processes that it leaves behind are waited
+            for, too, if they begin within 30 s.
+        keep_running: True to leave a program that is not needed any more running.
 
     Raises:
         CollectionError: the program, the directory or the log file cannot be used.
@@ -126,59 +152,43 @@ def run(
     """
     marker = str(uuid.uuid4())
     started = time.monotonic()
-    with _open_log(log) as written, log.open("rb") as read:
-        process = _start(argv, {**environment, MARKER: marker}, directory, written)
-        output = _Output(read, on_line)
+    with contextlib.ExitStack() as resources:
+        written = resources.enter_context(_open_log(log))
+        output: ProgramOutput
+        if shown is None:
+            output = LoggedOutput(written, resources.enter_context(log.open("rb")), on_line)
+        else:
+            output = PassedThrough(written, *shown)
+        resources.callback(output.forward, to_the_end=True)
+        process = _start(argv, {**environment, MARKER: marker}, directory, output)
+        # Also after a normal end: a program may leave workers in the background.
+        resources.callback(end_left_overs, marker)
+        resources.callback(_kill, process)
+        watch = Watch(stop, watcher)
         try:
-            timed_out = not _ends_within(process, timeout_s, output, stop)
-            stopped = timed_out and stop is not None and stop.is_set()
-            if timed_out:
-                _stop(process, _STOPPED_GRACE_S if stopped else grace_s, output)
+            ended = _ends_within(process, timeout_s, output, watch)
+            if ended and process.returncode == 0 and watcher is not None:
+                ended = _left_overs_end_within(marker, started + timeout_s, output, watch)
+            enough = watch.is_enough and not ended
+            if enough and keep_running:
+                kept = KeptRunning(process, output, resources.pop_all())
+                return Completed(0, time.monotonic() - started, (), enough=True, kept=kept)
+            if not ended:
+                if not watch.is_stopped:
+                    output.hide()  # the traceback of an interrupt that is no error
+                _stop(process, watch.grace_s(grace_s), output)
         except BaseException:
-            _stop(process, grace_s, output)
+            _stop(process, watch.grace_s(grace_s), output)
             raise
-        finally:
-            # Also after a normal end: a program may leave workers in the background.
-            _kill(process)
-            _end_left_overs(marker)
-        seconds = time.monotonic() - started
-        output.forward(to_the_end=True)
-    return Completed(process.returncode, seconds, tuple(output.tail), timed_out, stopped)
-
-
-def left_overs(marker: str) -> list[int]:
-    """Return the ids of processes with a run's marker in their environment."""
-    wanted = f"{MARKER}={marker}".encode()
-    process_ids = []
-    for entry in _PROC.glob("[0-9]*"):
-        # The process has ended, or belongs to another user and so not to the run.
-        with contextlib.suppress(OSError):
-            if wanted in (entry / "environ").read_bytes().split(b"\0"):
-                process_ids.append(int(entry.name))
-    return process_ids
-
-
-class _Output:
-    # Follows the log file while the program writes it.
-
-    def __init__(self, file: BinaryIO, on_line: Callable[[str], None] | None) -> None:
-        self._file = file
-        self._on_line = on_line
-        self._rest = b""
-        self.tail: deque[str] = deque(maxlen=_TAIL_LINES)
-
-    def forward(self, *, to_the_end: bool = False) -> None:
-        # The last line may still be incomplete; keep it until the next call or the end.
-        *lines, self._rest = _LINE_END.split(self._rest + self._file.read())
-        if to_the_end:
-            lines.append(self._rest)
-            self._rest = b""
-        for line in lines:
-            if text := line.decode("utf-8", "replace").rstrip():
-                if not _PROGRESS.search(text):
-                    self.tail.append(text)
-                if self._on_line is not None:
-                    self._on_line(text)
+    seconds = time.monotonic() - started
+    return Completed(
+        process.returncode,
+        seconds,
+        tuple(output.tail),
+        timed_out=not (ended or enough),
+        stopped=watch.is_stopped and not ended,
+        enough=enough,
+    )
 
 
 def _open_log(log: Path) -> BinaryIO:
@@ -189,37 +199,43 @@ def _open_log(log: Path) -> BinaryIO:
 
 
 def _start(
-    argv: Sequence[str], environment: Mapping[str, str], directory: Path, output: BinaryIO
+    argv: Sequence[str], environment: Mapping[str, str], directory: Path, output: ProgramOutput
 ) -> subprocess.Popen[bytes]:
     if not directory.is_dir():
         raise CollectionError(f"{directory}: no such directory to run {argv[0]} in")
     try:
-        return subprocess.Popen(
+        process = subprocess.Popen(
             list(argv),
             cwd=directory,
             env={**os.environ, **environment},
-            stdin=subprocess.DEVNULL,
-            stdout=output,
-            stderr=subprocess.STDOUT,
+            **output.streams(),
             start_new_session=True,  # its process group gets signals, and Ctrl-C only reaches us
+            preexec_fn=_end_with_parent,  # noqa: PLW1509 - it calls a function of libc alone
         )
     except OSError as error:
         raise CollectionError(
             f"{argv[0]}: cannot be run ({error.strerror}); install it or put it on PATH"
         ) from error
+    output.started()
+    return process
+
+
+def _end_with_parent() -> None:
+    # In the new process: if this one is killed, the program gets SIGTERM.
+    _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
 
 
 def _ends_within(
     process: subprocess.Popen[bytes],
     seconds: float,
-    output: _Output,
-    stop: threading.Event | None = None,
+    output: ProgramOutput,
+    watch: Watch | None = None,
 ) -> bool:
     # wait() in short steps, to forward output while the program runs.
     deadline = time.monotonic() + seconds
     while process.poll() is None:
         remaining = deadline - time.monotonic()
-        if remaining <= 0 or (stop is not None and stop.is_set()):
+        if remaining <= 0 or (watch is not None and watch.is_over()):
             return False
         with contextlib.suppress(subprocess.TimeoutExpired):
             process.wait(min(_POLL_S, remaining))
@@ -227,7 +243,7 @@ def _ends_within(
     return True
 
 
-def _stop(process: subprocess.Popen[bytes], grace_s: float, output: _Output) -> None:
+def _stop(process: subprocess.Popen[bytes], grace_s: float, output: ProgramOutput) -> None:
     # nsys writes its report on SIGINT; SIGTERM and SIGKILL would lose it.
     for number, patience in ((signal.SIGINT, grace_s), (signal.SIGTERM, _TERMINATE_S)):
         _signal_group(process, number)
@@ -248,20 +264,19 @@ def _signal_group(process: subprocess.Popen[bytes], number: signal.Signals) -> N
             os.killpg(process.pid, number)
 
 
-def _end_left_overs(marker: str) -> None:
-    for number, patience in _LEFT_OVER_STEPS:
-        deadline = time.monotonic() + patience
-        while process_ids := left_overs(marker):
-            if number is not None:
-                _signal_all(process_ids, number)
-            if time.monotonic() > deadline:
-                break
-            time.sleep(0.1)
-        else:
-            return
-
-
-def _signal_all(process_ids: Sequence[int], number: signal.Signals) -> None:
-    for process_id in process_ids:
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.kill(process_id, number)
+def _left_overs_end_within(
+    marker: str, deadline: float, output: ProgramOutput, watch: Watch
+) -> bool:
+    # A program may start the one that is wanted in the background, and end.
+    assert watch.watcher is not None
+    first = min(deadline, time.monotonic() + _BEGIN_S)
+    while left_overs(marker):
+        if watch.is_over():
+            return False
+        now = time.monotonic()
+        if now > (deadline if watch.watcher.has_begun() else first):
+            # One that never begins is a service, which need not be waited for.
+            return not watch.watcher.has_begun()
+        time.sleep(_POLL_S)
+        output.forward()
+    return True

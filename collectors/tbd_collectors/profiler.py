@@ -32,6 +32,9 @@ class Run:
     output: Path  # file that the profiler writes
     environment: dict[str, str] = field(default_factory=dict)  # variables to add
     lost: tuple[str, ...] = ()  # requested options that the profiler lacks
+    in_program: bool = False  # True if the profiler runs inside the program
+    # Command that ends the recording while the program runs on, empty if there is none.
+    stop: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,11 +92,11 @@ class Timelines:
     """Recording of timelines."""
 
     plan: Callable[[RunRequest], Run]
-    # Returns the profile of a run, given the last lines that it printed; converts the report.
-    profile: Callable[[Run, Sequence[str]], Path]
+    # Returns the profile of a run, given the last lines that it printed; converts the report, and
+    # first says so.
+    profile: Callable[[Run, Sequence[str], Callable[[str], None]], Path]
     # Raises NothingRecordedError if the profile lacks events; the flag requires kernels too.
     check: Callable[[Path, bool, Sequence[str]], object]
-    conversion: str = ""  # what `profile` does, for the user; empty if nothing
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,6 +40,12 @@ class Launch:
     threads: int  # of the host for each rank
     prefix: Sequence[str] = ()  # words before the command
     stop: threading.Event = field(default_factory=threading.Event)  # set when another rank fails
+    recorded: set[int] = field(default_factory=set)  # ranks of which enough is recorded
+
+    def all_are_recorded(self) -> bool:
+        """Note that enough of this rank is recorded; return True if that is so of all ranks."""
+        self.recorded.add(self.rank)
+        return len(self.recorded) == self.world_size
 
     def environment(self, run: int) -> dict[str, str]:
         """Return the variables of torchrun and TF_CONFIG for the run of a number, from 0."""
@@ -86,6 +92,7 @@ def launches(
         share: ranks among which the cores are divided (default: ``ranks``).
     """
     stop = threading.Event()
+    recorded: set[int] = set()
     threads = max(1, (os.cpu_count() or 1) // (share or ranks))
     addresses = [within.address(rank) if within else "127.0.0.1" for rank in range(ranks)]
     free = _free_ports(runs * ranks)
@@ -100,6 +107,7 @@ def launches(
             threads,
             within.prefix(rank) if within else (),
             stop,
+            recorded,
         )
         for rank in range(ranks)
     ]

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import signal
+from pathlib import Path
 from typing import Any
 
 from tbd_collectors.process import Completed
 from tbd_collectors.profiler import Run
+from tbd_collectors.program_words import last_words
 from tbd_models.definition import OUT_OF_MEMORY
 from tbd_trace.errors import UsageError
 
+_SIGNALS = 128
 _KILLED = -9  # SIGKILL; the kernel's OOM killer sends it
 
 
@@ -22,8 +26,10 @@ class CaptureEndedError(Exception):
         self.exit_code = exit_code
 
 
-def check(planned_run: Run, completed: Completed, report: dict[str, Any]) -> None:
+def check(planned_run: Run, completed: Completed, report: dict[str, Any], log: Path) -> None:
     """Check how a run ended, by its exit code and the report that it wrote.
+
+    ``log`` has the output of the run.
 
     Raises:
         CaptureEndedError: it failed, exhausted memory or took too long.
@@ -34,6 +40,8 @@ def check(planned_run: Run, completed: Completed, report: dict[str, Any]) -> Non
         raise UsageError(str(report.get("reason")))
     if status == "out_of_memory":
         raise CaptureEndedError("out_of_memory", str(report.get("reason")), OUT_OF_MEMORY)
+    if completed.enough:
+        return
     if completed.timed_out:
         raise CaptureEndedError(
             "failed", f"the {planned_run.name} run took longer than --timeout allows"
@@ -41,7 +49,17 @@ def check(planned_run: Run, completed: Completed, report: dict[str, Any]) -> Non
     if completed.returncode == _KILLED:
         reason = "the program was killed, as Linux does when the host's memory runs out"
         raise CaptureEndedError("out_of_memory", reason, OUT_OF_MEMORY)
-    if completed.returncode != 0:
-        last = completed.tail[-1] if completed.tail else "no output"
-        reason = f"the {planned_run.name} run failed with exit code {completed.returncode}: {last}"
-        raise CaptureEndedError("failed", reason, completed.returncode)
+    # Shells and nsys turn a signal into an exit code, too.
+    code = _SIGNALS - completed.returncode if completed.returncode < 0 else completed.returncode
+    if code != 0:
+        name = _signal(code)
+        how = f"was ended by {name}" if name else f"failed with exit code {code}"
+        raise CaptureEndedError("failed", f"the program {how}: {last_words(log)}", code)
+
+
+def _signal(exit_code: int) -> str | None:
+    # The name of the signal of an exit code such as 134.
+    try:
+        return signal.Signals(exit_code - _SIGNALS).name
+    except ValueError:
+        return None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +14,14 @@ from tbd_collectors.process import NoRangesError, NothingRecordedError
 from tbd_collectors.profile_stats import Contents
 from tbd_collectors.profiler import TIMELINE, Profiler, Run, RunRequest, Timelines
 from tbd_models.instrument.marks import TRACE_VARIABLE
+from tbd_models.instrument.trace_file import compress
 from tbd_trace.errors import UsageError
 from tbd_trace.machine import inspection
 from tbd_trace.sources.kineto.unpacked import Unpacked
 
 FILE = f"{TIMELINE}.pt.trace.json.gz"
+WRITTEN = f"{TIMELINE}.pt.trace.json"
+"""File that the program writes: uncompressed, so that the training soon goes on."""
 _BLOCK = 1 << 20
 _CATEGORY = re.compile(rb'"cat"\s*:\s*"(user_annotation|kernel|cuda_runtime|cuda_driver)"')
 _LONGEST = 64  # a match across blocks is shorter
@@ -26,7 +29,7 @@ _LONGEST = 64  # a match across blocks is shorter
 
 def _plan(request: RunRequest) -> Run:
     target, profiling = request.target, request.profiling
-    output = request.directory / FILE
+    output = request.directory / WRITTEN
     lost = ("--gpu-metrics",) if profiling.gpu_metrics else ()
     if isinstance(target, Command):
         if target.capture_range is not None:
@@ -42,17 +45,22 @@ def _plan(request: RunRequest) -> Run:
             "memory": profiling.memory_usage,
         }
         variables = {TRACE_VARIABLE: json.dumps(asked)}
-        return Run(TIMELINE, "torch", list(target.arguments), output, variables, lost)
+        return Run(
+            TIMELINE, "torch", list(target.arguments), output, variables, lost, in_program=True
+        )
     if target.framework != "pytorch":
         raise UsageError(f"torch.profiler does not record {target.framework}; use --profiler nsys")
     argv = request.program(TIMELINE, torch_trace=output)
-    return Run(TIMELINE, "torch", argv, output, lost=lost)
+    return Run(TIMELINE, "torch", argv, output, lost=lost, in_program=True)
 
 
-def _profile(run: Run, _printed: Sequence[str]) -> Path:
+def _profile(run: Run, _printed: Sequence[str], say: Callable[[str], None]) -> Path:
     if not run.output.is_file():
-        raise NoRangesError(f"the program wrote no {FILE}")
-    return run.output
+        raise NoRangesError("nothing was recorded")
+    say("compressing the trace")
+    trace = run.output.with_name(FILE)
+    compress(run.output, trace)
+    return trace
 
 
 def check(trace: Path, *, gpu: bool = False) -> Contents:

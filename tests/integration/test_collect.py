@@ -17,7 +17,7 @@ import tbd_trace
 from fast import nightly
 from interpreters.run import MXNET
 from nsys_agent import collected
-from tbd_collectors.process import MARKER
+from tbd_collectors.left_overs import MARKER
 
 pytestmark = pytest.mark.needs("nsys")
 
@@ -132,7 +132,7 @@ def test_a_crash_passes_its_exit_code_on_and_leaves_its_traceback(tmp_path: Path
     script = "import sys, time; time.sleep(1); print('before', file=sys.stderr); sys.exit(7)"
     done = collect("-o", capture, "--", sys.executable, "-c", script)
     assert done.returncode == 7
-    assert f"error: {capture}: the timeline run failed with exit code 7" in done.stderr
+    assert f"error: {capture}: the program failed with exit code 7: before" in done.stderr
     assert document(capture)["status"] == "failed"
     assert "before" in (capture / "timeline.log").read_text(encoding="utf-8")
     asked = subprocess.run(

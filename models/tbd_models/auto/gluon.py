@@ -13,7 +13,8 @@ from mxnet import autograd, gluon
 
 from tbd_models import auto
 from tbd_models.auto.report import report
-from tbd_models.instrument.marks import Marks, NvtxMarks, marked
+from tbd_models.instrument.marks import Marks, NoMarks, NvtxMarks, marked
+from tbd_models.instrument.progress import Progress, requested
 
 _ENGINE = "NaiveEngine"
 
@@ -35,6 +36,7 @@ class _Training:
         self._marks: Marks | None = None
         self._iteration: Any = None
         self._number = 1
+        self._progress = Progress(None)
 
     def wrapped_step(self, step: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(step)
@@ -69,10 +71,15 @@ class _Training:
                 report(framework="mxnet", problem=f"{type(error).__name__}: {error}")
         elif trainer is self._trainer and self._marks is not None:
             self._marks.end(self._iteration)
+            self._progress.iteration_ends()
             self._number += 1
         else:
             return
         if self._marks is not None:
+            if self._progress.is_after_window(self._number):
+                self._marks = NoMarks()
+                self._progress.window_is_over()
+            self._progress.iteration_begins(self._number)
             self._iteration = self._marks.start(f"iteration {self._number}")
 
     def _begin(self) -> None:
@@ -83,6 +90,7 @@ class _Training:
             for model in models:
                 _mark(model, marks)
         self._marks = marks
+        self._progress = Progress(requested(), self._number)
         report(
             framework="mxnet",
             framework_version=mx.__version__,

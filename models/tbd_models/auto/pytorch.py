@@ -7,6 +7,7 @@ the found modules are used rather than global ones, with which ``torch.compile``
 
 from __future__ import annotations
 
+import atexit
 import gc
 from typing import Any
 
@@ -48,6 +49,8 @@ class _Search:
             report(framework="pytorch", problem=f"{type(error).__name__}: {error}")
 
     def _advance(self, optimizer: torch.optim.Optimizer) -> None:
+        if not self._optimizers:
+            atexit.register(self._report_end)
         is_first = bool(self._optimizers) and optimizer is self._optimizers[0]
         if not is_first and all(optimizer is not known for known in self._optimizers):
             self._optimizers.append(optimizer)
@@ -83,6 +86,11 @@ class _Search:
             boundary=f"steps of {type(optimizer).__name__}{others}",
             model=" and ".join(type(module).__name__ for module in self._models),
         )
+
+    def _report_end(self) -> None:
+        # At the end of the program.
+        if not self._is_over:
+            report(framework="pytorch", framework_version=torch.__version__, steps=1)
 
     def _end(self) -> None:
         self._is_over = True

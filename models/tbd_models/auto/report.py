@@ -8,7 +8,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from tbd_models.instrument.marks import EVERY_RANK_VARIABLE, REPORT_VARIABLE
+from tbd_models.instrument.first_process import is_recorded
+from tbd_models.instrument.marks import REPORT_VARIABLE
 
 
 def report(**fields: Any) -> None:
@@ -16,11 +17,11 @@ def report(**fields: Any) -> None:
 
     Args:
         fields: ``framework``, ``framework_version``, ``boundary`` (what ends iterations),
-            ``model`` (whose layers are marked), and ``problem``, why something is not marked.
+            ``model`` (whose layers are marked), ``problem`` (why something is not marked) and
+            ``steps``, how many a training had that ended before it was marked.
     """
     path = os.environ.get(REPORT_VARIABLE)
-    is_first = os.environ.get("RANK", "0") == "0"
-    if not path or not (is_first or os.environ.get(EVERY_RANK_VARIABLE)):
+    if not path or not is_recorded(path):
         return
     beside = Path(f"{path}.{os.getpid()}")
     with suppress(OSError):  # a full disk must not stop the training

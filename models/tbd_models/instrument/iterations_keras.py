@@ -6,7 +6,8 @@ from typing import Any
 
 import keras
 
-from tbd_models.instrument.marks import Marks, NvtxMarks
+from tbd_models.instrument.marks import Marks, NoMarks, NvtxMarks
+from tbd_models.instrument.progress import Progress, requested
 
 
 class IterationMarks(keras.callbacks.Callback):
@@ -20,10 +21,16 @@ class IterationMarks(keras.callbacks.Callback):
         super().__init__()
         self._marks = NvtxMarks() if marks is None else marks
         self._number = 0
+        self._progress = Progress(requested())
 
     def on_train_batch_begin(self, batch: int, logs: Any = None) -> None:
+        if self._progress.is_after_window(self._number):
+            self._marks = NoMarks()
+            self._progress.window_is_over()
+        self._progress.iteration_begins(self._number)
         self._marks.push(f"iteration {self._number}")
         self._number += 1
 
     def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
         self._marks.pop()
+        self._progress.iteration_ends()

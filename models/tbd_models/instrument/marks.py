@@ -18,6 +18,8 @@ MEMORY_VARIABLE = "TBD_TRACE_MEMORY"
 TRACE_VARIABLE = "TBD_TRACE_TORCH"
 # Set by `tbd-trace collect --ranks`: each rank has its own request, not the first one alone.
 EVERY_RANK_VARIABLE = "TBD_TRACE_EVERY_RANK"
+# What `tbd-trace collect` waits for in a program that does not end soon (instrument/progress.py).
+PROGRESS_VARIABLE = "TBD_TRACE_PROGRESS"
 # File for the report of automatic marks (tbd_models.auto).
 REPORT_VARIABLE = "TBD_TRACE_AUTO"
 

@@ -11,6 +11,8 @@ import torch
 from torch.autograd.profiler import record_function
 from torch.profiler import ProfilerActivity, profile
 
+from tbd_models.instrument.trace_file import compress
+
 
 class TraceRecorder:
     """Record one trace of torch.profiler between ``start`` and ``stop``.
@@ -53,7 +55,13 @@ class TraceRecorder:
         profiler, self._profiler = self._profiler, None
         profiler.stop()
         beside = self._path.with_name(f".{os.getpid()}.{self._path.name}")
-        profiler.export_chrome_trace(str(beside))
+        if self._path.suffix == ".gz":
+            # PyTorch compresses at the highest level, which takes minutes.
+            plain = beside.with_suffix("")
+            profiler.export_chrome_trace(str(plain))
+            compress(plain, beside)
+        else:
+            profiler.export_chrome_trace(str(beside))
         beside.replace(self._path)
 
     def describe(self) -> dict[str, Any]:

@@ -13,12 +13,13 @@ from pathlib import Path
 import torch
 from torch import nn
 
-from tbd_models.instrument.marks import EVERY_RANK_VARIABLE, TRACE_VARIABLE
+from tbd_models.instrument.first_process import is_recorded
+from tbd_models.instrument.marks import TRACE_VARIABLE
 from tbd_models.instrument.profiler_pytorch import RecordFunctionMarks, TraceRecorder
+from tbd_models.instrument.progress import WARMUP, Progress
 from tbd_models.instrument.training_marks_pytorch import TrainingMarks
 
 TRACE = "train.pt.trace.json.gz"
-WARMUP = 5
 ITERATIONS = 12
 
 
@@ -41,11 +42,12 @@ class TraceRequest:
 def requested() -> TraceRequest | None:
     """Return the request of ``tbd-trace collect --profiler torch``, None without one."""
     text = os.environ.get(TRACE_VARIABLE)
-    # All processes that a program starts inherit the variable; the first one records.
-    is_first = os.environ.get("RANK", "0") == "0"
-    if not text or not (is_first or os.environ.get(EVERY_RANK_VARIABLE)):
+    if not text:
         return None
     asked = json.loads(text)
+    # All processes that a program starts inherit the variable.
+    if not is_recorded(asked["trace"]):
+        return None
     return TraceRequest(
         Path(asked["trace"]),
         WARMUP if asked["warmup"] is None else max(1, asked["warmup"]),
@@ -71,8 +73,9 @@ class TrainingTrace:
         layers_file: Path | None = None,
         first: int = 0,
         called: Sequence[nn.Module] = (),
+        progress: Progress | None = None,
     ) -> None:
-        """Mark from now on; ``first`` and ``called`` as of TrainingMarks."""
+        """Mark from now on; ``first``, ``called`` and ``progress`` as of TrainingMarks."""
         self._request = request
         self._begin = max(first, request.warmup)
         self._batch_size = batch_size
@@ -88,6 +91,7 @@ class TrainingTrace:
             between=self._between,
             first=first,
             called=called,
+            progress=progress,
         )
         atexit.register(self.remove)
 
@@ -96,7 +100,7 @@ class TrainingTrace:
         atexit.unregister(self.remove)
         if self._recorder.is_recording:
             self._stop()
-        elif self._iteration < self._begin:
+        elif self._iteration < self._begin and self._request.report is None:  # collect says it
             warnings.warn(
                 f"no {self._request.trace.name} was written: the loop ended before iteration "
                 f"{self._begin}; a smaller warmup records it",

@@ -14,7 +14,8 @@ from torch.nn.parallel import DistributedDataParallel
 
 from tbd_models.instrument.layer import Layer
 from tbd_models.instrument.layers_pytorch import Measurement
-from tbd_models.instrument.marks import Marks, NvtxMarks
+from tbd_models.instrument.marks import Marks, NoMarks, NvtxMarks
+from tbd_models.instrument.progress import Progress
 from tbd_models.instrument.pytorch import LayerMarks
 
 
@@ -38,6 +39,7 @@ class TrainingMarks:
         between: Callable[[int], None] = lambda _number: None,
         first: int = 0,
         called: Sequence[nn.Module] = (),
+        progress: Progress | None = None,
     ) -> None:
         """Mark from now on.
 
@@ -50,6 +52,7 @@ class TrainingMarks:
             between: gets the number of each iteration before it begins.
             first: number of the first iteration.
             called: modules that the loop calls, if it does not call ``model`` itself.
+            progress: gets the begin and end of iterations; marks end with its window.
         """
         self._marks = NvtxMarks() if marks is None else marks
         # Layers have the names that they have on one rank.
@@ -57,6 +60,7 @@ class TrainingMarks:
         if isinstance(model, DistributedDataParallel):
             _mark_buckets(model, self._marks)
         self._between = between
+        self._progress = Progress(None) if progress is None else progress
         self._batch_size = batch_size
         self._layers_file = layers_file
         self._measurement = Measurement(layers) if layers_file is not None else None
@@ -94,6 +98,11 @@ class TrainingMarks:
 
     def _begin_iteration(self) -> None:
         self._between(self._number)
+        if self._progress.is_after_window(self._number):
+            self._layer_marks.remove()
+            self._marks = NoMarks()
+            self._progress.window_is_over()
+        self._progress.iteration_begins(self._number)
         self._iteration = self._marks.start(f"iteration {self._number}")
         self._enter("data")
         self._number += 1
@@ -146,6 +155,7 @@ class TrainingMarks:
         self._steps_now = False
         self._enter(None)
         self._marks.end(self._iteration)
+        self._progress.iteration_ends()
         self._begin_iteration()
 
     def _finish_measurement(self) -> None:

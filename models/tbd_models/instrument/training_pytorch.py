@@ -14,11 +14,12 @@ from tbd_models.instrument.memory_training_pytorch import TrainingMemory
 from tbd_models.instrument.profiler_training_pytorch import (
     ITERATIONS,
     TRACE,
-    WARMUP,
     TraceRequest,
     TrainingTrace,
     requested,
 )
+from tbd_models.instrument.progress import WARMUP, Progress
+from tbd_models.instrument.progress import requested as requested_progress
 from tbd_models.instrument.training_marks_pytorch import TrainingMarks
 
 __all__ = ["TrainingMarks", "instrument"]
@@ -102,6 +103,9 @@ def training_marks(
     """
     named = os.environ.get(LAYERS_VARIABLE)
     layers_file = Path(named) if named else None
+    on_gpu = any(parameter.is_cuda for parameter in model.parameters())
+    wait = torch.cuda.synchronize if on_gpu else None
+    progress = Progress(requested_progress(), first, wait)
     if request is not None:
         return TrainingTrace(
             model,
@@ -111,6 +115,7 @@ def training_marks(
             layers_file=layers_file,
             first=first,
             called=called,
+            progress=progress,
         )
     return TrainingMarks(
         model,
@@ -119,4 +124,5 @@ def training_marks(
         layers_file=layers_file,
         first=first,
         called=called,
+        progress=progress,
     )

@@ -5,27 +5,20 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
-
-import typer
 
 from tbd_collectors.choices import Device, Execution, Input, Precision, Scale
 from tbd_trace.cli import collect_options as options
 from tbd_trace.cli.collect_ranks import RankOptions, collect_ranks, layer_list
-from tbd_trace.cli.collect_results import note_missing_gpu, show_commands, show_results
+from tbd_trace.cli.collect_results import note_missing_gpu, output_descriptors, show_commands
+from tbd_trace.cli.collect_runs import Settings, run_jobs, search_largest
 from tbd_trace.cli.options import FormatOption, WideOption
-from tbd_trace.cli.output import busy, failure, note
+from tbd_trace.cli.output import note
 from tbd_trace.errors import UsageError
 
 if TYPE_CHECKING:
-    from tbd_collectors.collect import Result
-    from tbd_collectors.collection_request import Command, Profiling, Workload
-    from tbd_collectors.sweep import Job
-
-    Search = Callable[[list[Result]], int]  # from the captures so far to the exit code
+    from tbd_collectors.collection_request import Command, Workload
 
 
 def collect(
@@ -60,6 +53,7 @@ def collect(
     largest_batch: options.LargestBatchOption = None,
     capture_range: options.CaptureRangeOption = None,
     auto: options.AutoOption = True,
+    keep_running: options.KeepRunningOption = False,
     compute_capability: options.ComputeCapabilityOption = None,
     timeout: options.TimeoutOption = 3600.0,
     ranks: options.RanksOption = None,
@@ -78,7 +72,8 @@ def collect(
     the workload runs without a profiler, for throughput; then, warmed up until its iterations are
     stable, under a profiler for the timeline; on a GPU a third time for hardware counters.
     With --memory, allocations are recorded in place of the timeline. Your own commands run once,
-    under the timeline's profiler; iterations and layers of most training scripts are found.
+    under the timeline's profiler; iterations and layers of most training scripts are found, and
+    after --iterations the command is stopped.
     With --ranks N, N processes train together, under a profiler each; --bandwidth repeats that at
     several rates of the links between them.
     """
@@ -114,13 +109,21 @@ def collect(
         "layer_list": layers.absolute() if layers else None,
     }
     targets = _targets(
-        words, suite, fields, batch_size, auto=auto, capture_range=capture_range, missing=missing
+        words,
+        suite,
+        fields,
+        batch_size,
+        own=_OwnCommand(capture_range, auto, keep_running),
+        missing=missing,
     )
+    if keep_running and ranks is not None:
+        raise UsageError("--keep-running is for one process; leave out --ranks")
     targets = job.with_schemes(targets)
     note_missing_gpu(targets[0], device)
     profiling = Profiling(
         timeline=profiler or _usual_profiler(targets, quiet=memory),
-        counters=counters and ranks is None,
+        # The counters need another run, which the first one would disturb.
+        counters=counters and ranks is None and not keep_running,
         throughput=throughput,
         gpu_metrics=gpu_metrics,
         memory_usage=memory_usage,
@@ -131,8 +134,8 @@ def collect(
     several = suite or len(targets) > 1 or largest_batch is not None
     captures = places(targets, output, several=several)
     jobs = list(zip(targets, captures, strict=True))
-    settings = _Settings(profiling, compute_capability, force)
-    search = _search(largest_batch, targets, output, settings) if largest_batch else None
+    settings = Settings(profiling, compute_capability, force, output_descriptors(form))
+    search = search_largest(largest_batch, targets, output, settings) if largest_batch else None
     if missing is not None:
         show_commands(jobs, profiling, compute_capability, missing)
         if ranks is not None:
@@ -145,16 +148,16 @@ def collect(
         return
     if execution is Execution.XLA:
         note("XLA compiles a step as a whole: iterations and two phases are marked, no layers")
-    _run(jobs, settings, form, wide=wide, search=search)
+    run_jobs(jobs, settings, form, wide=wide, search=search)
 
 
 @dataclass(frozen=True, slots=True)
-class _Settings:
-    """Settings shared by all captures of a command."""
+class _OwnCommand:
+    """Options for commands of the user alone."""
 
-    profiling: Profiling
-    compute_capability: str | None
-    force: bool
+    capture_range: str | None
+    auto: bool
+    keep_running: bool
 
 
 def _device(device: Device, python: str | None) -> str:
@@ -188,8 +191,7 @@ def _targets(
     fields: dict[str, Any],
     batch_size: str | None,
     *,
-    auto: bool,
-    capture_range: str | None,
+    own: _OwnCommand,
     missing: list[str] | None,
 ) -> list[Workload | Command]:
     from tbd_collectors import argument_parsing
@@ -202,14 +204,17 @@ def _targets(
             Command(
                 tuple(words),
                 device=fields["device"],
-                capture_range=capture_range,
+                capture_range=own.capture_range,
                 iterations=fields["iterations"],
                 warmup=fields["warmup"],
-                auto=auto,
+                auto=own.auto,
+                keep_running=own.keep_running,
             )
         ]
-    if capture_range is not None:
+    if own.capture_range is not None:
         raise UsageError("--capture-range is for commands; a model marks its own window")
+    if own.keep_running:
+        raise UsageError("--keep-running is for commands; a model trains as long as it is recorded")
     fields["framework"] = fields["framework"] or argument_parsing.usual_framework(words)
     names = argument_parsing.suite(fields["framework"]) if suite else words
     sizes = argument_parsing.batch_sizes(batch_size)
@@ -230,71 +235,3 @@ def _interpreter(framework: str, missing: list[str] | None) -> str:
             raise
         missing.append(str(error))
         return sys.executable
-
-
-def _run(
-    jobs: list[Job],
-    settings: _Settings,
-    form: Any,
-    *,
-    wide: bool,
-    search: Search | None,
-) -> None:
-    from tbd_collectors.sweep import collect_all
-
-    results: list[Result] = []
-    try:
-        exit_code = collect_all(
-            jobs,
-            lambda target, capture: _collect(target, capture, settings),
-            results,
-            on_error=failure,
-        )
-        if search is not None and not exit_code:
-            exit_code = search(results)
-    finally:
-        # Also after an interrupt: finished captures stay.
-        if results:
-            show_results(results, form, wide=wide)
-    if exit_code:
-        raise typer.Exit(exit_code)
-
-
-def _search(
-    device: str, targets: list[Workload | Command], output: Path | None, settings: _Settings
-) -> Search:
-    from tbd_collectors.largest_batch import memory_bytes, search_after
-    from tbd_trace.query import Catalogue
-
-    outside = Catalogue().get("memory_vs_batch").params["context_mb"].default
-    capacity = memory_bytes(device) - int(float(outside) * 2**20)
-    return search_after(
-        targets,
-        output,
-        capacity,
-        collect_one=lambda target, capture: _collect(target, capture, settings),
-        say=lambda text: note(f"{device}, less {outside:g} MB outside the allocator: {text}"),
-    )
-
-
-def _collect(target: Workload | Command, capture: Path, settings: _Settings) -> Result:
-    from tbd_collectors.collect import collect as collect_one
-
-    def say(text: str) -> None:
-        typer.echo(f"{capture}: {text}", err=True)
-
-    with busy(f"collecting {capture}") as show:
-        result = collect_one(
-            target,
-            settings.profiling,
-            capture,
-            force=settings.force,
-            compute_capability=settings.compute_capability,
-            say=say,
-            on_line=show,
-        )
-    for text in result.notes:
-        note(f"{capture}: {text}")
-    if result.status != "ok":
-        failure(f"{capture}: {result.reason}; its output is in {capture}/*.log")
-    return result

@@ -80,8 +80,8 @@ IterationsOption = Annotated[
         "--iterations",
         metavar="N",
         min=1,
-        help="Iterations to profile. Metrics count all but the first and the last. For a command, "
-        "only --profiler torch uses it.",
+        help="Iterations to profile. Metrics count all but the first and the last. Then a command "
+        "is stopped.",
     ),
 ]
 WarmupOption = Annotated[
@@ -90,7 +90,7 @@ WarmupOption = Annotated[
         "--warmup",
         metavar="N",
         min=0,
-        help="Iterations before them. By default until their times are stable.",
+        help="Iterations before them. By default until their times are stable; 5 of a command.",
         show_default=False,
     ),
 ]
@@ -212,6 +212,9 @@ AutoOption = Annotated[
         help="Mark iterations and layers of a command that trains with PyTorch, fit of Keras or "
         "gluon.Trainer.",
     ),
+]
+KeepRunningOption = Annotated[
+    bool, typer.Option("--keep-running", help="Let a command run on once it is recorded.")
 ]
 ComputeCapabilityOption = Annotated[
     str | None,

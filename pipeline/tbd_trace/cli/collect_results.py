@@ -5,7 +5,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from shlex import join
+from shlex import join, quote
+from statistics import median
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -51,17 +52,33 @@ def show_commands(
         note(text)
 
 
+def output_descriptors(form: Any) -> tuple[int, int]:
+    """Return the descriptors to which the standard and error output of a command go.
+
+    If the table of captures is to be read by a program, it has the standard output for itself.
+    """
+    return (1, 2) if form is None else (2, 2)
+
+
 def show_results(results: list[Result], form: Any, *, wide: bool) -> None:
-    """Print a table of captures, finished or not."""
+    """Print a table of captures, finished or not, and what to do next."""
     import polars as pl
 
     rows = [_summary(result) for result in results]
     # The type of a column may first show in a late row: a failed capture has no throughput.
-    emit(pl.DataFrame(rows, infer_schema_length=None), form, limit=0, wide=wide)
+    frame = pl.DataFrame(rows, infer_schema_length=None)
+    if form is None:  # a person reads it
+        known = [c for c in frame.columns if frame[c].null_count() < frame.height]
+        frame = frame.select(c for c in known if c != "size_bytes" or frame.height == 1)
+    emit(frame, form, limit=0, wide=wide)
+    readable = [result for result in results if result.document["files"]]
+    if readable:
+        note(f"next: tbd-trace why {quote(str(readable[-1].capture))}")
 
 
 def _summary(result: Result) -> dict[str, Any]:
     throughput = result.document.get("throughput") or {}
+    files = [entry["file"] for entry in result.document["files"]]
     return {
         "capture": str(result.capture),
         "status": result.status,
@@ -71,5 +88,12 @@ def _summary(result: Result) -> dict[str, Any]:
         "stable": throughput.get("stable"),
         "samples_per_second": throughput.get("samples_per_second"),
         "profiler_slowdown": result.document.get("profiler_slowdown"),
-        "files": ", ".join(entry["file"] for entry in result.document["files"]) or None,
+        "unprofiled_ns": _unprofiled_ns(result),
+        "size_bytes": sum((result.capture / name).stat().st_size for name in files) or None,
+        "files": ", ".join(files) or None,
     }
+
+
+def _unprofiled_ns(result: Result) -> float | None:
+    timing = result.document.get("unprofiled") or {}
+    return median(timing["iteration_ns"]) if timing else None

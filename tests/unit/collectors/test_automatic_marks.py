@@ -18,6 +18,7 @@ from interpreters import run as interpreters
 from tbd_collectors.automatic_marks import AutomaticMarks
 from tbd_collectors.collect import collect
 from tbd_collectors.collection_request import Command, Profiling, Workload
+from tbd_collectors.process import NothingRecordedError
 from tbd_collectors.workload import importable
 from tbd_models.instrument.marks import REPORT_VARIABLE
 
@@ -198,6 +199,8 @@ def test_frameworks_keep_their_loaders(tmp_path: Path) -> None:
 
 # What the collector says.
 
+PYTORCH = {"framework": "pytorch", "boundary": "steps of SGD"}
+
 
 def marks(directory: Path, timeline: str, report: dict[str, Any], **options: Any) -> AutomaticMarks:
     found = AutomaticMarks(Command(("t",), **options), Profiling(timeline=timeline), directory)
@@ -207,32 +210,41 @@ def marks(directory: Path, timeline: str, report: dict[str, Any], **options: Any
 
 
 @pytest.mark.parametrize(
-    ("timeline", "report", "words"),
+    ("timeline", "report", "training", "words"),
     [
-        ("nsys", {}, "no training by PyTorch, Keras fit or gluon.Trainer was found"),
-        ("torch", {"framework": "tensorflow"}, "use --profiler nsys"),
-        ("nsys", {"framework": "mxnet", "problem": "no nvtx"}, r"\(no nvtx\)"),
-        ("torch", {"framework": "pytorch"}, "lower --warmup"),
-        ("nsys", {"framework": "pytorch"}, "pip install nvtx=="),
+        ("nsys", {}, {}, "no training by PyTorch, Keras fit or gluon.Trainer was found"),
+        ("torch", {"framework": "tensorflow"}, {}, "use --profiler nsys"),
+        ("nsys", {"framework": "mxnet", "problem": "no nvtx"}, {}, r"\(no nvtx\)"),
+        ("torch", {"framework": "pytorch"}, {}, "lower --warmup"),
+        ("nsys", {"framework": "pytorch"}, {}, "pip install nvtx=="),
+        ("nsys", {"framework": "pytorch", "steps": 1}, {}, "trained 1 step, and marks begin with"),
+        ("torch", PYTORCH, {"steps": 2, "warmup": 5}, "trained 2 steps, .* --warmup 1$"),
+        (
+            *("torch", PYTORCH, {"steps": 5, "warmup": 5, "first_marked": 2}),
+            "trained 5 steps, of which 5 are warm-up; --warmup 2 records 3 of them",
+        ),
+        (
+            *("torch", PYTORCH, {"steps": 4, "warmup": 5, "first_marked": 0}),
+            "trained 4 steps, of which 5 are warm-up; --warmup 1 records 3 of them",
+        ),
     ],
 )
 def test_nothing_recorded_has_a_reason(
-    timeline: str, report: dict[str, Any], words: str, tmp_path: Path
+    timeline: str, report: dict[str, Any], training: dict[str, Any], words: str, tmp_path: Path
 ) -> None:
-    assert re.search(words, marks(tmp_path, timeline, report).why_nothing())
+    assert re.search(words, marks(tmp_path, timeline, report).why_nothing(training))
 
 
 def test_without_automatic_marks(tmp_path: Path) -> None:
     found = marks(tmp_path, "nsys", {}, auto=False)
     assert (found.are_on, found.environment()) == (False, {})
-    assert "leave out --no-auto" in found.why_nothing()
+    assert "leave out --no-auto" in found.why_nothing({})
     assert not AutomaticMarks(Workload("bert"), Profiling(), tmp_path).are_on
     assert not AutomaticMarks(Command(("t",)), Profiling(memory=True), tmp_path).are_on
 
 
-def test_an_empty_capture_has_failed(tmp_path: Path) -> None:
+def test_a_command_that_does_not_train_leaves_nothing(tmp_path: Path) -> None:
     target = Command((sys.executable, "-c", "print('trained')"), device="cpu")
-    result = collect(target, Profiling(timeline="torch", counters=False), tmp_path / "c")
-    assert (result.status, result.exit_code) == ("failed", 1)
-    assert "call tbd_trace.instrument(model, optimizer)" in result.reason
-    assert not (tmp_path / "c" / "auto.json").exists()
+    with pytest.raises(NothingRecordedError, match=r"call tbd_trace.instrument\(model, "):
+        collect(target, Profiling(timeline="torch", counters=False), tmp_path / "c")
+    assert not list(tmp_path.iterdir())

@@ -11,6 +11,7 @@ import pytest
 from made_nvprof import call, host, kernel, make
 from tbd_collectors.collect import Result, collect
 from tbd_collectors.collection_request import Command, Profiling
+from tbd_collectors.process import NothingRecordedError
 from tbd_trace.store import Database
 
 FORBIDDEN = "==9== Warning: ERR_NVGPUCTRPERM - The user does not have permission"
@@ -96,17 +97,13 @@ def test_a_timeline_is_kept_without_counters(
     assert not (result.capture / "counters.nvvp").exists()
 
 
-def test_a_timeline_with_nothing_in_it_leaves_what_was_said(
+def test_a_timeline_with_nothing_in_it_is_no_capture(
     tmp_path: Path, profiles: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     make(profiles / "empty", ["k"], {"CONCURRENT_KERNEL": []})
     (profiles / "empty").replace(profiles / "timeline")
-    result = collected(tmp_path, profiles, monkeypatch, "true")
-    assert (result.status, result.exit_code) == ("failed", 1)
-    assert result.reason.startswith("timeline.nvvp: holds no NVTX ranges")
-    assert listed(result) == []
-    assert (result.capture / "timeline.nvvp").is_file()
-    assert (result.capture / "timeline.log").is_file()
+    with pytest.raises(NothingRecordedError, match=r"^timeline.nvvp: holds no NVTX ranges: no tr"):
+        collected(tmp_path, profiles, monkeypatch, "true")
 
 
 def test_kernels_without_ranges_are_kept_with_a_note(
@@ -118,5 +115,5 @@ def test_kernels_without_ranges_are_kept_with_a_note(
     result = collected(tmp_path, profiles, monkeypatch, "true")
     assert result.status == "ok"
     (note,) = result.notes
-    assert note.startswith("timeline.nvvp: holds no NVTX ranges; no training by PyTorch")
+    assert note.startswith("timeline.nvvp: holds no NVTX ranges: no training by PyTorch")
     assert note.endswith("call tbd_trace.instrument(model, optimizer) before the training loop")

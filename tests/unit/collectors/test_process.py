@@ -17,8 +17,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from processes import is_running
-from tbd_collectors import process
+from tbd_collectors import left_overs, process
 from tbd_collectors.process import CollectionError, Completed, run
+from tbd_collectors.program_output import LoggedOutput
 from tbd_trace.errors import TbdTraceError
 
 # Says its process id, then lives for a minute, deaf to what is named.
@@ -130,9 +131,13 @@ def test_time_up_leaves_nothing_behind(
     start: Callable[..., Completed], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(process, "_TERMINATE_S", 0.5)
-    monkeypatch.setattr(process, "_LEFT_OVER_STEPS", ((signal.SIGTERM, 0.3), (signal.SIGKILL, 5.0)))
+    monkeypatch.setattr(
+        left_overs, "_LEFT_OVER_STEPS", ((signal.SIGTERM, 0.3), (signal.SIGKILL, 5.0))
+    )
     bystander = subprocess.Popen(
-        python(STUBBORN), env={**os.environ, process.MARKER: "another run"}, stdout=subprocess.PIPE
+        python(STUBBORN),
+        env={**os.environ, left_overs.MARKER: "another run"},
+        stdout=subprocess.PIPE,
     )
     try:
         done = start(python(WITH_DAEMON, STUBBORN, "SIGINT", "SIGTERM"), timeout_s=2, grace_s=0.5)
@@ -153,7 +158,7 @@ def test_time_up_leaves_nothing_behind(
 def test_left_over_of_a_program_that_ends_by_itself(
     start: Callable[..., Completed], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(process, "_LEFT_OVER_STEPS", ((signal.SIGKILL, 5.0),))
+    monkeypatch.setattr(left_overs, "_LEFT_OVER_STEPS", ((signal.SIGKILL, 5.0),))
     source = """
         import subprocess, sys, time
         subprocess.Popen([sys.executable, "-c", sys.argv[1]], start_new_session=True)
@@ -206,8 +211,8 @@ def test_time_to_end_between_sigterm_and_sigkill(
 def test_a_left_over_has_time_to_end_between_sigterm_and_sigkill(
     start: Callable[..., Completed], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    no_wait = ((None, 0.0), *process._LEFT_OVER_STEPS[1:])
-    monkeypatch.setattr(process, "_LEFT_OVER_STEPS", no_wait)
+    no_wait = ((None, 0.0), *left_overs._LEFT_OVER_STEPS[1:])
+    monkeypatch.setattr(left_overs, "_LEFT_OVER_STEPS", no_wait)
     source = """
         import subprocess, sys
         left = subprocess.Popen([sys.executable, "-c", *sys.argv[1:]], stdout=subprocess.PIPE,
@@ -282,7 +287,7 @@ def test_lines_do_not_depend_on_how_they_arrive(pieces: list[bytes], step: int) 
         tempfile.NamedTemporaryFile() as writer,
         Path(writer.name).open("rb") as reader,
     ):
-        output = process._Output(reader, seen.append)
+        output = LoggedOutput(writer, reader, seen.append)
         for start_at in range(0, len(whole), step):
             writer.write(whole[start_at : start_at + step])
             writer.flush()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -25,7 +25,7 @@ def _plan(request: RunRequest) -> Run:
     return Run(TIMELINE, "toy", [sys.executable, "-c", "print('ran')", *argv], request.directory)
 
 
-def _profile(run: Run, printed: Sequence[str]) -> Path:
+def _profile(run: Run, printed: Sequence[str], _say: Callable[[str], None]) -> Path:
     assert list(printed) == ["ran"]
     tables = {KERNEL: [kernel()], "StringIds": strings()}
     return write(run.output / "toy.sqlite", tables)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import sys
 from pathlib import Path
@@ -12,12 +13,12 @@ from typer.testing import CliRunner
 import made_kineto as made
 from collector_stand_ins import programs
 from tbd_collectors import gpu_detection, torch_profiler
-from tbd_collectors.collect import capability, collect
+from tbd_collectors.collect import capability
 from tbd_collectors.collection_request import Command, Profiling, Workload
 from tbd_collectors.plan import runs
-from tbd_collectors.process import NothingRecordedError
+from tbd_collectors.process import NoRangesError, NothingRecordedError
 from tbd_collectors.profile_stats import Contents
-from tbd_collectors.torch_profiler import FILE, check
+from tbd_collectors.torch_profiler import FILE, PROFILER, WRITTEN, check
 from tbd_collectors.usual_profiler import usual_profiler
 from tbd_models.instrument.marks import TRACE_VARIABLE
 from tbd_trace.cli.main import app
@@ -33,9 +34,9 @@ RANGE = made.event("user_annotation", "iteration 0", 0, 100)
 
 def test_a_workload_records_itself(tmp_path: Path) -> None:
     (run,) = runs(Workload("bert", device="cpu", warmup=2, iterations=5), TORCH, tmp_path, None)
-    assert (run.name, run.tool, run.output) == ("timeline", "torch", tmp_path / FILE)
+    assert (run.name, run.tool, run.output) == ("timeline", "torch", tmp_path / WRITTEN)
     assert run.argv[:5] == [sys.executable, "-m", "tbd_models", "run", "bert"]
-    assert run.argv[run.argv.index("--torch-trace") + 1] == str(tmp_path / FILE)
+    assert run.argv[run.argv.index("--torch-trace") + 1] == str(tmp_path / WRITTEN)
     assert run.argv[run.argv.index("--layers") + 1] == str(tmp_path / "layers.json")
     assert not {"--nvtx", "--torch-memory"} & set(run.argv)
 
@@ -53,7 +54,7 @@ def test_a_command_gets_the_request_in_a_variable(tmp_path: Path) -> None:
     (run,) = runs(target, TORCH, tmp_path, None)
     assert run.argv == ["python", "t.py"]
     assert json.loads(run.environment[TRACE_VARIABLE]) == {
-        "trace": str(tmp_path / FILE),
+        "trace": str(tmp_path / WRITTEN),
         "report": str(tmp_path / "timeline.json"),
         "iterations": 4,
         "warmup": None,
@@ -106,15 +107,18 @@ def test_a_truncated_trace_is_counted_as_far_as_it_goes(tmp_path: Path) -> None:
     assert 0 < torch_profiler.count(trace).ranges < 500
 
 
-def test_a_command_that_never_starts_the_profiler(tmp_path: Path) -> None:
-    target = Command((sys.executable, "-c", "print('trained')"), device="cpu")
-    result = collect(target, TORCH, tmp_path / "c")
-    assert (result.status, result.document["files"]) == ("failed", [])
-    assert result.reason == (
-        f"the program wrote no {FILE}; no training by PyTorch, Keras fit or gluon.Trainer was "
-        "found: call tbd_trace.instrument(model, optimizer) before the training loop"
-    )
-    assert "trained" in (tmp_path / "c" / "timeline.log").read_text()
+def test_a_trace_is_compressed(tmp_path: Path) -> None:
+    (run,) = runs(Command(("t",), device="cpu"), TORCH, tmp_path, None)
+    content = json.dumps(made.document([RANGE])).encode()
+    run.output.write_bytes(content)
+    assert PROFILER.timelines is not None
+    said: list[str] = []
+    trace = PROFILER.timelines.profile(run, (), said.append)
+    assert [path.name for path in tmp_path.iterdir()] == [FILE] == [trace.name]
+    assert gzip.decompress(trace.read_bytes()) == content
+    assert said == ["compressing the trace"]
+    with pytest.raises(NoRangesError, match=r"^nothing was recorded$"):
+        PROFILER.timelines.profile(run, (), said.append)
 
 
 # Default.
@@ -160,7 +164,7 @@ def test_the_choice_is_explained_and_a_named_profiler_wins(
 ) -> None:
     programs(tmp_path, monkeypatch)
     printed, said = shown(tmp_path)
-    assert f"--torch-trace {tmp_path}/c/{FILE}" in printed
+    assert f"--torch-trace {tmp_path}/c/{WRITTEN}" in printed
     assert said == (
         "note: nsys is not on PATH, so torch.profiler records the timeline; "
         "--profiler chooses another\n"

@@ -18,7 +18,8 @@ _SPAN = dict.fromkeys(("first", "last"))
 _KEPT: dict[str, Any] = {
     **dict.fromkeys(
         (
-            *("format_version", "capture_id", "synthetic", "notice", "application", "model"),
+            *("format_version", "capture_id", "status", "reason"),
+            *("synthetic", "notice", "application", "model"),
             *("framework", "framework_version", "dataset", "batch_size", "batch_definition"),
             *("sequence_policy", "precision", "optimizer", "seed", "scale", "world_size", "gpu"),
             *("warmup", "iterations", "profiler", "profiler_version"),
@@ -29,6 +30,7 @@ _KEPT: dict[str, Any] = {
     "iteration_window": _SPAN,
     "files": [{**dict.fromkeys(("file", "role", "tool", "tool_version")), "iterations": _SPAN}],
     "profiled": dict.fromkeys(("execution", "samples_per_iteration", "padding_pct")),
+    "unprofiled": dict.fromkeys(("iterations", "seconds")),
     "throughput": dict.fromkeys(
         (
             *("samples_per_second", "iterations", "seconds", "unit", "units_per_sample"),
@@ -144,6 +146,8 @@ def in_job(file: CaptureFile, name: str, *, by_name: bool = False) -> CaptureFil
 def _files_of_capture(path: Path) -> list[CaptureFile]:
     document = read_json(path / "capture.json")
     metadata = _kept(document, _KEPT)
+    if metadata.get("status") == "ok":
+        del metadata["status"]
     _check_batch_size(path / "capture.json", document.get("batch_size"))
     layers = read_layers(path / "layers.json")
     measured = measured_points(path)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable
 
 from tbd_trace.why.base import Base
@@ -24,6 +25,18 @@ def missing_content(notes: Iterable[str]) -> list[str]:
         for beginning, lead in _LACKING.items()
         if note.startswith(beginning)
     ]
+
+
+def unfinished_run(capture: str | None) -> list[str]:
+    """Return a sentence if the run of a capture did not end as it should.
+
+    Args:
+        capture: ``trace.capture``, a JSON object.
+    """
+    content = json.loads(capture) if capture else {}
+    if content.get("status", "ok") == "ok":
+        return []
+    return [f"the run ended as {content['status']}: {content.get('reason') or 'no reason given'}"]
 
 
 def unrecorded_graphs(program: Program) -> list[str]:

@@ -74,6 +74,7 @@ class Diagnosis:
     about: list[str] = field(default_factory=list)  # profiler, GPU, batch and precision
     counted: str = ""  # the steps used, in words
     warm_up: str | None = None  # what the steps left out as warm-up took
+    profiler_cost: str | None = None  # what recording adds to a step
 
     @property
     def busy_pct(self) -> float | None:

@@ -13,9 +13,10 @@ from tbd_trace.sources.recording_actions import action
 from tbd_trace.why.base import Base, counted, load_base, percentile, summarized
 from tbd_trace.why.cause_names import title
 from tbd_trace.why.changes import parts
-from tbd_trace.why.covers import missing_content, unused_steps
+from tbd_trace.why.covers import missing_content, unfinished_run, unused_steps
 from tbd_trace.why.diagnosis import FEWEST_STEPS, Diagnosis, try_first
 from tbd_trace.why.host_evidence import RELATIONS, HostEvidence, load_host_evidence
+from tbd_trace.why.profiler_cost import profiler_cost
 from tbd_trace.why.ranking import LARGE_CAUSE_PCT, LEAST_GAIN, Cause, recommended
 
 INPUTS = ("host_step", "host_cause_interval", *RELATIONS, "iteration", "host_window", "process",
@@ -24,7 +25,7 @@ INPUTS = ("host_step", "host_cause_interval", *RELATIONS, "iteration", "host_win
 
 _STEPS = """
 SELECT h.trace_id, t.name, t.tool, t.notes, h.process_id, p.pid, h.iteration, h.step_ns,
-    h.input_ns, h.ranges, h.evidence, h.method, h.trains, h.operator_threads
+    h.input_ns, h.ranges, h.evidence, h.method, h.trains, h.operator_threads, t.capture
 FROM host_step h
 JOIN trace t USING (trace_id)
 LEFT JOIN process p ON p.trace_id = h.trace_id AND p.process_id = h.process_id
@@ -67,6 +68,7 @@ class _Step(NamedTuple):
     method: str | None
     trains: bool
     operator_threads: int | None
+    capture: str | None
 
 
 def host_diagnoses(connection: duckdb.DuckDBPyConnection) -> list[Diagnosis]:
@@ -115,9 +117,12 @@ def _diagnosis(
         change=change.cause if change else None,
         try_first=try_first(change, mean),
         not_known=_not_known(first, causes, host_evidence),
-        covers=missing_content(first.notes or ()) + unused_steps(base),
+        covers=unfinished_run(first.capture)
+        + missing_content(first.notes or ())
+        + unused_steps(base),
         base=summarized(base, None),
         counted=counted(base),
+        profiler_cost=profiler_cost(first.capture),
     )
 
 

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import duckdb
 
 from tbd_trace.errors import UsageError
+from tbd_trace.why.covers import unfinished_run
 from tbd_trace.why.diagnosis import Diagnosis, diagnose, slowest_first
+from tbd_trace.why.profiler_cost import profiler_cost
 from tbd_trace.why.program import Program
 from tbd_trace.why.program_facts import Gpu
 from tbd_trace.why.program_reader import RELATIONS, load
@@ -29,7 +31,7 @@ INPUTS = (
 
 _PROCESSES = """
 SELECT g.trace_id, g.process_id, t.name, p.pid, t.tool, t.notes, coalesce(w.trains, false),
-    t.capture ->> '$.batch_size', t.capture ->> '$.precision'
+    t.capture ->> '$.batch_size', t.capture ->> '$.precision', t.capture
 FROM (
     SELECT trace_id, process_id FROM gpu_chain GROUP BY trace_id, process_id
     -- Copies alone, and graphs traced as a whole, contain no kernels to classify.
@@ -63,6 +65,7 @@ class Process:
     pid: int | None
     notes: Sequence[str] = ()
     about: Sequence[str] = ()  # profiler, GPU, batch and precision, in words
+    capture: str | None = None  # the content of capture.json that is kept
 
 
 def programs(
@@ -79,12 +82,13 @@ def programs(
 
 
 def _process(connection: duckdb.DuckDBPyConnection, row: Sequence[Any]) -> Process:
-    trace_id, process_id, name, pid, tool, notes, trains, batch, precision = row
+    trace_id, process_id, name, pid, tool, notes, trains, batch, precision, capture = row
     program = load(connection, trace_id, process_id, tool, trains=trains)
     parameters = {"trace": trace_id, "device": program.device_id, "process": process_id}
     gpu = next(iter(connection.execute(_GPU_NAME, parameters).fetchall()), ())
     about = [_TOOLS.get(tool, tool), *gpu, f"batch {batch}" if batch else None, precision]
-    return Process(program, name, pid, notes or (), [part for part in about if part])
+    words = [part for part in about if part]
+    return Process(program, name, pid, notes or (), words, capture)
 
 
 def diagnoses(connection: duckdb.DuckDBPyConnection) -> list[Diagnosis]:
@@ -99,7 +103,12 @@ def diagnoses(connection: duckdb.DuckDBPyConnection) -> list[Diagnosis]:
 
 
 def _diagnosis(process: Process) -> Diagnosis:
-    return diagnose(process.program, process.trace, process.pid, process.notes, process.about)
+    found = diagnose(process.program, process.trace, process.pid, process.notes, process.about)
+    return replace(
+        found,
+        covers=unfinished_run(process.capture) + found.covers,
+        profiler_cost=profiler_cost(process.capture),
+    )
 
 
 def gpus(

@@ -97,6 +97,8 @@ def sentences(diagnosis: Diagnosis) -> list[tuple[str, str]]:
         entries.append(("No remedy", unsolved))
     if diagnosis.warm_up:
         entries.append(("Warm-up", diagnosis.warm_up))
+    if diagnosis.profiler_cost:
+        entries.append(("Profiler", diagnosis.profiler_cost))
     return entries + [("Covers", sentence) for sentence in diagnosis.covers]
 
 

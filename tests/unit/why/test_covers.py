@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ from corpus import ROOT
 from made_loop import programs_of
 from made_trace import MadeTrace
 from tbd_trace.cli.main import app
-from tbd_trace.why.covers import missing_content, unrecorded_graphs
+from tbd_trace.why.covers import missing_content, unfinished_run, unrecorded_graphs
 
 TORCH_SAMPLE = ROOT / "data" / "samples" / "synthetic_mlp" / "timeline.pt.trace.json"
 
@@ -65,3 +66,27 @@ def test_the_screen_says_that_a_file_ends_early(elsewhere: Path) -> None:
     assert "Covers      the file ends in the middle" in result.stdout
     whole = CliRunner().invoke(app, ["why", str(TORCH_SAMPLE)])
     assert "Covers" not in whole.stdout
+
+
+@pytest.mark.parametrize(
+    ("capture", "said"),
+    [
+        (None, []),
+        ("{}", []),
+        ('{"status": "ok"}', []),
+        ('{"status": "failed", "reason": "a"}', ["the run ended as failed: a"]),
+        ('{"status": "interrupted"}', ["the run ended as interrupted: no reason given"]),
+    ],
+)
+def test_a_run_that_did_not_end_as_it_should(capture: str | None, said: list[str]) -> None:
+    assert unfinished_run(capture) == said
+
+
+def test_the_screen_says_how_the_run_ended(tmp_path: Path) -> None:
+    document = {"status": "failed", "reason": "boom", "profiler_slowdown": 1.5}
+    document |= {"unprofiled": {"iterations": 4, "seconds": 0.1}, "files": [TORCH_SAMPLE.name]}
+    (tmp_path / "capture.json").write_text(json.dumps(document))
+    (tmp_path / TORCH_SAMPLE.name).write_bytes(TORCH_SAMPLE.read_bytes())
+    done = CliRunner().invoke(app, ["why", str(tmp_path)])
+    assert "Covers      the run ended as failed: boom" in done.output
+    assert "Profiler    without it a step takes 25 ms, recorded 1.50 times as long" in done.output

@@ -137,7 +137,11 @@ def speed(training: dict[str, Any]) -> dict[str, Any]:
     """
     bare, profiled = training.get("unprofiled"), training.get("profiled")
     if not bare or not profiled:
-        return {}
+        return {"profiled": profiled}
     with_profiler = statistics.median(profiled["iteration_ns"])
     without = statistics.median(bare["iteration_ns"])
-    return {"unprofiled": bare, "profiler_slowdown": with_profiler / without}
+    return {
+        "profiled": profiled,
+        "unprofiled": bare,
+        "profiler_slowdown": with_profiler / without,
+    }

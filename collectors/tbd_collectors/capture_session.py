@@ -14,6 +14,7 @@ from tbd_collectors.automatic_marks import AutomaticMarks
 from tbd_collectors.capture_metadata import described, speed
 from tbd_collectors.capture_writer import FORMAT_VERSION, read_json, write_json
 from tbd_collectors.collection_request import Command, Profiling, Workload
+from tbd_collectors.launcher import RankStart
 from tbd_collectors.plan import MEMORY_LOG, NO_COUNTERS
 from tbd_collectors.process import (
     CollectionError,
@@ -24,7 +25,6 @@ from tbd_collectors.process import (
 )
 from tbd_collectors.profiler import COUNTERS, MEMORY, THROUGHPUT, TIMELINE, Run
 from tbd_collectors.profilers import profiler
-from tbd_collectors.rank_launch import Launch
 from tbd_collectors.recording import Recording
 from tbd_collectors.run_outcome import CaptureEndedError, check
 from tbd_collectors.workload import importable
@@ -67,7 +67,7 @@ class Session:
         on_line: Callable[[str], None],
         *,
         shown: tuple[int, int] | None,
-        launch: Launch | None,
+        launch: RankStart | None,
     ) -> None:
         self._launch = launch
         self._shown = shown if isinstance(target, Command) else None
@@ -96,12 +96,9 @@ class Session:
         except CaptureEndedError as error:
             self._status, self._reason = error.status, error.reason
             self._exit_code = error.exit_code
-        except KeyboardInterrupt:
-            self._status, self._reason, self._exit_code = (
-                "interrupted",
-                "interrupted by Ctrl-C",
-                130,
-            )
+        except KeyboardInterrupt as interrupt:
+            self._status, self._exit_code = "interrupted", 130
+            self._reason = f"interrupted by {interrupt or 'Ctrl-C'}"
             return True
         return False
 

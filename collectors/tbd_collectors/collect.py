@@ -9,8 +9,8 @@ from tbd_collectors import gpu_detection
 from tbd_collectors.capture_session import Result, Session
 from tbd_collectors.capture_writer import written
 from tbd_collectors.collection_request import Command, Profiling, Workload
+from tbd_collectors.launcher import RankStart
 from tbd_collectors.plan import runs
-from tbd_collectors.rank_launch import Launch
 from tbd_trace.errors import UsageError
 
 __all__ = ["Result", "capability", "collect"]
@@ -30,7 +30,7 @@ def collect(
     say: Callable[[str], None] = _ignore,
     on_line: Callable[[str], None] = _ignore,
     shown: tuple[int, int] | None = None,
-    launch: Launch | None = None,
+    launch: RankStart | None = None,
 ) -> Result:
     """Execute the runs of a capture and write its directory.
 

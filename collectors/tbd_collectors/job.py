@@ -144,7 +144,7 @@ class _Session:
             lambda result: result.status not in ("ok", "interrupted"),
             lambda launch: _log(place, launch),
         )
-        times = _periods(outcome.results)
+        times = times_of([result.document for result in outcome.results])
         self._points.append({
             "directory": name or ".",
             "world_size": ranks,
@@ -152,7 +152,7 @@ class _Session:
             "latency_added_s": link.latency_s if link else None,
             "status": "ok" if outcome.failed is None else "failed",
             "iteration_s": times,
-            **_statistics(times),
+            **statistics_of(times),
             "load": {"before": before, "after": os.getloadavg()[0], "cores": os.cpu_count()},
             "link": samples,
             "commands": [self._command(launch) for launch in started],
@@ -212,18 +212,22 @@ def _log(place: Path, launch: Launch) -> Path:
     return timeline if timeline.is_file() else directory / "throughput.log"
 
 
-def _periods(results: Sequence[Result]) -> list[float]:
-    # Of each iteration the longest over the ranks, in seconds; empty without times of a rank.
+def times_of(documents: Sequence[dict[str, Any]]) -> list[float]:
+    """Return of each iteration the longest over the ranks, in seconds, but for the first.
+
+    Args:
+        documents: content of the ranks' capture.json. Without times of a rank there are none.
+    """
     by_rank = []
-    for result in results:
-        document = result.document
+    for document in documents:
         timing = document.get("throughput") or document.get("profiled") or {}
         by_rank.append(timing.get("iteration_ns") or [])
     periods = [max(ranks) / 1e9 for ranks in zip(*by_rank, strict=False)]
     return periods[1:] if len(periods) > 2 else periods  # the first waits for the slowest start
 
 
-def _statistics(times: Sequence[float]) -> dict[str, Any]:
+def statistics_of(times: Sequence[float]) -> dict[str, Any]:
+    """Return median, minimum and variation of the times of iterations, for job.json."""
     if not times:
         return {}
     variation = statistics.stdev(times) / statistics.fmean(times) if len(times) > 1 else None

@@ -36,7 +36,7 @@ class ProgramOutput(Protocol):
         """Note that the program has started."""
 
     def forward(self, *, to_the_end: bool = False) -> None:
-        """Handle what the program has printed; called often, and once after its end."""
+        """Handle new output; called often, and once after the end."""
 
     def hide(self) -> None:
         """Show the user nothing from now on; the log goes on."""

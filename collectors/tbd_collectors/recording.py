@@ -12,8 +12,8 @@ from typing import Any
 
 from tbd_collectors.capture_writer import read_json
 from tbd_collectors.collection_request import Command
+from tbd_collectors.launcher import RankStart
 from tbd_collectors.profiler import COUNTERS, TIMELINE, Run
-from tbd_collectors.rank_launch import Launch
 from tbd_models.instrument.progress import WARMUP, ProgressRequest
 
 BARE = 5
@@ -47,7 +47,7 @@ class Recording:
         directory: Path,
         *,
         iterations: int,
-        launch: Launch | None,
+        launch: RankStart | None,
         say: Callable[[str], None],
     ) -> None:
         self._run = run
@@ -66,6 +66,7 @@ class Recording:
         )
         self._modified_ns = 0
         self._state = "none"  # as of progress.Progress, or none before training
+        self._has_stopped = False  # the profiler outside of the program
         self._deadline: float | None = None
         self._said = time.monotonic()
 
@@ -89,8 +90,9 @@ class Recording:
 
     def _is_recorded(self) -> bool:
         self._read()
-        if self._state == "recorded" and self._deadline is None:
+        if self._state in ("recorded", "done"):
             self._stop_profiler()
+        if self._state == "recorded" and self._deadline is None:
             self._deadline = time.monotonic() + _BARE_S
         if self._state == "training":
             self._say_size()
@@ -136,6 +138,9 @@ class Recording:
                 self._state = self.report().get("state", self._state)
 
     def _stop_profiler(self) -> None:
+        if self._has_stopped:
+            return
+        self._has_stopped = True
         if self._run.stop:
             self._say(f"{self._run.name}: the profiler writes its report")
             time.sleep(_FLUSH_S)

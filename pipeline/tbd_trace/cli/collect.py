@@ -5,11 +5,17 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from tbd_collectors.choices import Device, Execution, Input, Precision, Scale
 from tbd_trace.cli import collect_options as options
+from tbd_trace.cli.collect_launched import (
+    FinishOption,
+    collect_rank,
+    finish_job,
+    rank_of_launcher,
+)
 from tbd_trace.cli.collect_ranks import RankOptions, collect_ranks, layer_list
 from tbd_trace.cli.collect_results import note_missing_gpu, output_descriptors, show_commands
 from tbd_trace.cli.collect_runs import Settings, run_jobs, search_largest
@@ -57,6 +63,7 @@ def collect(
     compute_capability: options.ComputeCapabilityOption = None,
     timeout: options.TimeoutOption = 3600.0,
     ranks: options.RanksOption = None,
+    finish: FinishOption = None,
     bandwidth: options.BandwidthOption = None,
     latency: options.LatencyOption = None,
     scheme: options.SchemeOption = None,
@@ -79,6 +86,10 @@ def collect(
     """
     from tbd_collectors.argument_parsing import places
     from tbd_collectors.collection_request import Profiling
+
+    if finish is not None:
+        finish_job(finish, form, wide=wide)
+        return
 
     job = RankOptions(ranks, bandwidth, latency, scheme.value if scheme else None)
     job.check(memory=memory, dry_run=dry_run)
@@ -131,6 +142,7 @@ def collect(
         estimate=estimate,
         timeout_s=timeout,
     )
+    launched = rank_of_launcher(targets[0], output, keep_running=keep_running)
     several = suite or len(targets) > 1 or largest_batch is not None
     captures = places(targets, output, several=several)
     jobs = list(zip(targets, captures, strict=True))
@@ -142,6 +154,10 @@ def collect(
             note(
                 f"each of {ranks} ranks runs these, with RANK and WORLD_SIZE as torchrun sets them"
             )
+        return
+    if launched is not None and ranks is None:
+        profiling = replace(profiling, counters=False)
+        collect_rank(targets[0], profiling, launched, form, force=force, wide=wide)
         return
     if ranks is not None:
         collect_ranks(targets, profiling, job, captures[0], form, force=force, wide=wide)

@@ -2,14 +2,26 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
 from tbd_collectors import gpu_detection
 from tbd_collectors.collection_request import Command, Workload
 from tbd_collectors.profilers import timeline_profilers
-from tbd_trace.machine import nsys_install
+from tbd_trace.errors import UsageError
+from tbd_trace.machine import inspection, nsys_install
+
+_LAUNCHERS = ("torchrun", "accelerate", "deepspeed")  # of PyTorch
+_PYTHON = re.compile(r"python[\d.]*")
+_NO_OPERATORS = "without a GPU, nsys records no operators"
 
 
 def usual_profiler(target: Workload | Command) -> tuple[str, str]:
-    """Return the profiler of a target and, unless it is nsys, the reason."""
+    """Return the profiler of a target and, unless it is nsys, the reason.
+
+    On a GPU, nsys changes the times of a step less than torch.profiler.
+    """
     first = timeline_profilers()[0]
     if isinstance(target, Workload) and target.framework != "pytorch":
         return first, ""
@@ -17,7 +29,27 @@ def usual_profiler(target: Workload | Command) -> tuple[str, str]:
         return "torch", "nsys does not record AMD GPUs"
     if nsys_install.find() is None:
         return "torch", "nsys is not on PATH"
-    # A command may be no PyTorch program.
-    if isinstance(target, Workload) and target.device == "cpu":
-        return "torch", "without a GPU, nsys records no operators"
+    if target.device == "cpu" and _is_pytorch(target):
+        return "torch", _NO_OPERATORS
     return first, ""
+
+
+def _is_pytorch(target: Workload | Command) -> bool:
+    if isinstance(target, Workload):
+        return True
+    # nsys and nvprof alone record a range that the command selects.
+    return target.capture_range is None and _runs_pytorch(target.arguments)
+
+
+def _runs_pytorch(words: Sequence[str]) -> bool:
+    name = Path(words[0]).name
+    if name in _LAUNCHERS:
+        return True
+    if not _PYTHON.fullmatch(name):
+        return False
+    try:
+        installed = inspection.interpreter(words[0])
+    except UsageError:
+        return False
+    has_others = any(inspection.framework_version(n, installed) for n in ("tensorflow", "mxnet"))
+    return inspection.framework_version("pytorch", installed) is not None and not has_others

@@ -22,6 +22,7 @@ from tbd_collectors.left_overs import MARKER
 pytestmark = pytest.mark.needs("nsys")
 
 ZERO_EDIT = Path(__file__).parents[1] / "interpreters" / "zero_edit"
+NSYS = ("--profiler", "nsys")
 MARKED = """
 import time, nvtx
 for number in range(5):
@@ -56,7 +57,7 @@ def collect(*words: str | Path) -> subprocess.CompletedProcess[str]:
 
 def collect_once(*words: str | Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        arguments("collect", "--device", "cpu", *words),
+        arguments("collect", "--device", "cpu", *(NSYS if "--" in words else ()), *words),
         capture_output=True,
         text=True,
         env=os.environ | {"OMP_NUM_THREADS": "1"},

@@ -84,7 +84,7 @@ def collect(
     With --ranks N, N processes train together, under a profiler each; --bandwidth repeats that at
     several rates of the links between them.
     """
-    from tbd_collectors.argument_parsing import places
+    from tbd_collectors.argument_parsing import is_command, places
     from tbd_collectors.collection_request import Profiling
 
     if finish is not None:
@@ -94,6 +94,11 @@ def collect(
     job = RankOptions(ranks, bandwidth, latency, scheme.value if scheme else None)
     job.check(memory=memory, dry_run=dry_run)
     words = layer_list(layers, target or []) if layers else target or []
+    if estimate and is_command(words):
+        raise UsageError(
+            "--estimate is for models; to record the memory of a command, call "
+            "tbd_trace.instrument(model, memory=True) in it and leave out --estimate"
+        )
     if estimate and not memory:
         raise UsageError("--estimate needs --memory")
     if largest_batch is not None and not estimate:

@@ -12,6 +12,7 @@ parser = argparse.ArgumentParser()
 parser.add_argument("--times", default="/dev/null", help="file for the ends of the steps in ns")
 parser.add_argument("--steps", type=int, default=360_000)
 parser.add_argument("--fail-at", type=int, default=-1)
+parser.add_argument("--pause", type=float, default=0.01, help="seconds before a step")
 parser.add_argument("--ignore-sigint", action="store_true")
 options = parser.parse_args()
 
@@ -26,7 +27,7 @@ with Path(options.times).open("w") as times:
     for step in range(options.steps):
         if step == options.fail_at:
             raise ValueError(f"no sample of step {step}")
-        time.sleep(0.01)
+        time.sleep(options.pause)
         inputs, labels = torch.randn(16, 8), torch.randint(3, (16,))
         optimizer.zero_grad()
         criterion(model(inputs), labels).backward()

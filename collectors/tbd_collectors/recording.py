@@ -149,7 +149,7 @@ class Recording:
 
     def _say_size(self) -> None:
         # A large trace takes minutes.
-        size = sum(path.stat().st_size for path in _unfinished(self._run.output))
+        size = _unfinished_bytes(self._run.output)
         if size and time.monotonic() - self._said > _SAY_EVERY_S:
             self._said = time.monotonic()
             self._say(f"{self._run.name}: {size / 1e6:,.0f} MB of the trace are written")
@@ -159,9 +159,13 @@ def _warmup(target: Command) -> int:
     return WARMUP if target.warmup is None else max(1, target.warmup)
 
 
-def _unfinished(output: Path) -> list[Path]:
+def _unfinished_bytes(output: Path) -> int:
     # TraceRecorder writes beside the trace, and then renames.
-    return list(output.parent.glob(f".*.{output.name}"))
+    size = 0
+    for path in output.parent.glob(f".*.{output.name}"):
+        with suppress(FileNotFoundError):
+            size += path.stat().st_size
+    return size
 
 
 def _call(argv: Sequence[str], environment: Mapping[str, str]) -> None:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 from tbd_collectors.collection_request import Command
-from tbd_collectors.process import NoRangesError, NothingRecordedError
+from tbd_collectors.process import CollectionError, NoRangesError, NothingRecordedError
 from tbd_collectors.profile_stats import Contents
 from tbd_collectors.profiler import TIMELINE, Profiler, Run, RunRequest, Timelines
 from tbd_models.instrument.marks import TRACE_VARIABLE
@@ -23,6 +24,7 @@ FILE = f"{TIMELINE}.pt.trace.json.gz"
 WRITTEN = f"{TIMELINE}.pt.trace.json"
 """File that the program writes: uncompressed, so that the training soon goes on."""
 _BLOCK = 1 << 20
+_LEAST_FREE = 1 << 20  # bytes; a full disk can have a few left
 _CATEGORY = re.compile(rb'"cat"\s*:\s*"(user_annotation|kernel|cuda_runtime|cuda_driver)"')
 _LONGEST = 64  # a match across blocks is shorter
 
@@ -56,6 +58,10 @@ def _plan(request: RunRequest) -> Run:
 
 def _profile(run: Run, _printed: Sequence[str], say: Callable[[str], None]) -> Path:
     if not run.output.is_file():
+        if shutil.disk_usage(run.output.parent).free < _LEAST_FREE:
+            raise CollectionError(
+                "the trace could not be written: the disk is full; free space, or choose another -o"
+            )
         raise NoRangesError("nothing was recorded")
     say("compressing the trace")
     trace = run.output.with_name(FILE)

@@ -118,7 +118,11 @@ class TrainingTrace:
             self._marks.remove_layers()
 
     def _stop(self) -> None:
-        self._recorder.stop()
+        try:
+            self._recorder.stop()
+        except OSError as error:  # a full disk must not stop the training
+            warnings.warn(f"{self._request.trace} was not written ({error})", stacklevel=2)
+            return
         if self._request.report is not None:
             report = {
                 **self._recorder.describe(),

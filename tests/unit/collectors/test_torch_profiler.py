@@ -16,7 +16,7 @@ from tbd_collectors import gpu_detection, torch_profiler
 from tbd_collectors.collect import capability
 from tbd_collectors.collection_request import Command, Profiling, Workload
 from tbd_collectors.plan import runs
-from tbd_collectors.process import NoRangesError, NothingRecordedError
+from tbd_collectors.process import CollectionError, NoRangesError, NothingRecordedError
 from tbd_collectors.profile_stats import Contents
 from tbd_collectors.torch_profiler import FILE, PROFILER, WRITTEN, check
 from tbd_collectors.usual_profiler import usual_profiler
@@ -107,7 +107,7 @@ def test_a_truncated_trace_is_counted_as_far_as_it_goes(tmp_path: Path) -> None:
     assert 0 < torch_profiler.count(trace).ranges < 500
 
 
-def test_a_trace_is_compressed(tmp_path: Path) -> None:
+def test_a_trace_is_compressed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (run,) = runs(Command(("t",), device="cpu"), TORCH, tmp_path, None)
     content = json.dumps(made.document([RANGE])).encode()
     run.output.write_bytes(content)
@@ -118,6 +118,9 @@ def test_a_trace_is_compressed(tmp_path: Path) -> None:
     assert gzip.decompress(trace.read_bytes()) == content
     assert said == ["compressing the trace"]
     with pytest.raises(NoRangesError, match=r"^nothing was recorded$"):
+        PROFILER.timelines.profile(run, (), said.append)
+    monkeypatch.setattr(torch_profiler, "_LEAST_FREE", 1 << 60)
+    with pytest.raises(CollectionError, match="the disk is full; free space, or choose another"):
         PROFILER.timelines.profile(run, (), said.append)
 
 

@@ -120,28 +120,31 @@ def test_what_recorded_is_described(recorder: TraceRecorder) -> None:
 # Requests.
 
 
-def ask(monkeypatch: pytest.MonkeyPatch, **change: Any) -> training.TraceRequest | None:
-    asked = {"trace": "/t", "report": "/r", "iterations": 4, "warmup": None, "memory": False}
+def ask(
+    monkeypatch: pytest.MonkeyPatch, directory: Path, **change: Any
+) -> training.TraceRequest | None:
+    asked = {"trace": str(directory / "t"), "report": str(directory / "r"), "iterations": 4}
+    asked |= {"warmup": None, "memory": False}
     monkeypatch.setenv(TRACE_VARIABLE, json.dumps(asked | change))
     return training.requested()
 
 
 @pytest.mark.parametrize(("warmup", "used"), [(None, training.WARMUP), (0, 1), (1, 1), (7, 7)])
 def test_a_request_of_collect(
-    warmup: int | None, used: int, monkeypatch: pytest.MonkeyPatch
+    warmup: int | None, used: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The first iteration is never recorded: it measures the layers."""
     monkeypatch.delenv("RANK", raising=False)
-    assert ask(monkeypatch, warmup=warmup, memory=True) == training.TraceRequest(
-        Path("/t"), used, 4, True, Path("/r")
+    assert ask(monkeypatch, tmp_path, warmup=warmup, memory=True) == training.TraceRequest(
+        tmp_path / "t", used, 4, True, tmp_path / "r"
     )
 
 
-def test_only_the_first_process_records(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_the_first_process_records(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RANK", "0")
-    assert ask(monkeypatch) is not None
+    assert ask(monkeypatch, tmp_path) is not None
     monkeypatch.setenv("RANK", "1")
-    assert ask(monkeypatch) is None
+    assert ask(monkeypatch, tmp_path) is None
     monkeypatch.delenv(TRACE_VARIABLE)
     assert training.requested() is None
 
@@ -192,3 +195,22 @@ def test_removing_the_marks_writes_the_trace(
     assert recorded.count("layer_backward:Linear") == 2 * 2
     assert torch.autograd.backward is backward
     assert not model._forward_hooks
+
+
+def test_a_full_disk_does_not_stop_the_training(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(_recorder: TraceRecorder) -> None:
+        raise OSError(28, "No space left on device")
+
+    model = nn.Linear(2, 2)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    request = training.TraceRequest(tmp_path / FILE, 1, 1)
+    trace = training.TrainingTrace(model, optimizer, request)
+    monkeypatch.setattr(TraceRecorder, "stop", full)
+    with pytest.warns(UserWarning, match="was not written .*No space left on device"):
+        for _ in range(4):
+            model(torch.ones(1, 2)).sum().backward()
+            optimizer.step()
+    monkeypatch.undo()
+    trace.remove()

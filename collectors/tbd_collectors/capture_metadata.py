@@ -124,6 +124,10 @@ def _units_per_sample(model: Model, dimensions: Any, report: dict[str, Any]) -> 
 def _slowdown(bare: dict[str, Any], profiled: dict[str, Any]) -> float | None:
     if bare.get("status") != "ok" or profiled.get("status") != "ok":
         return None
+    return _ratio(profiled, bare)
+
+
+def _ratio(profiled: dict[str, Any], bare: dict[str, Any]) -> float:
     # The median, because a profiler flush can slow down a single iteration.
     with_profiler: float = statistics.median(profiled["iteration_ns"])
     without: float = statistics.median(bare["iteration_ns"])
@@ -138,10 +142,5 @@ def speed(training: dict[str, Any]) -> dict[str, Any]:
     bare, profiled = training.get("unprofiled"), training.get("profiled")
     if not bare or not profiled:
         return {"profiled": profiled}
-    with_profiler = statistics.median(profiled["iteration_ns"])
-    without = statistics.median(bare["iteration_ns"])
-    return {
-        "profiled": profiled,
-        "unprofiled": bare,
-        "profiler_slowdown": with_profiler / without,
-    }
+    slowdown = _ratio(profiled, bare)
+    return {"profiled": profiled, "unprofiled": bare, "profiler_slowdown": slowdown}

@@ -37,8 +37,8 @@ from tbd_trace.version import __version__ as VERSION
 _COMMAND_KEYS = (
     *("framework", "framework_version", "device", "gpu", "batch_size", "iterations", "warmup"),
 )
-# Left by processes that were killed, and notes of which process is recorded.
-_TEMPORARY = (".*", "*.process", "*.progress.json.*")
+# Reports of training, with notes of which process is recorded, and files of killed processes.
+_TEMPORARY = (".*", "*.process", "*.progress.json*", "*.stopped")
 _STOPPED = "stopped because another rank had failed, or by Ctrl-C"
 
 
@@ -98,7 +98,7 @@ class Session:
             self._exit_code = error.exit_code
         except KeyboardInterrupt as interrupt:
             self._status, self._exit_code = "interrupted", 130
-            self._reason = f"interrupted by {interrupt or 'Ctrl-C'}"
+            self._reason = f"interrupted by {str(interrupt) or 'Ctrl-C'}"
             return True
         return False
 
@@ -125,7 +125,6 @@ class Session:
                 shown=self._shown,
                 stop=self._launch.stop if self._launch else None,
                 watcher=recording,
-                keep_running=isinstance(self._target, Command) and self._target.keep_running,
             )
         except KeyboardInterrupt:
             self._note_training(planned_run, recording)
@@ -179,7 +178,6 @@ class Session:
             return
         if planned_run.name == TIMELINE:
             self._training = recording.report()
-        recording.remove()
 
     def _keep_what_there_is(self, planned_run: Run, printed: Sequence[str] = ()) -> None:
         # Of a run that did not end as it should.

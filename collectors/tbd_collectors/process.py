@@ -19,7 +19,7 @@ from typing import BinaryIO
 
 from tbd_collectors.left_overs import MARKER, end_left_overs, left_overs
 from tbd_collectors.program_output import LoggedOutput, PassedThrough, ProgramOutput
-from tbd_collectors.watcher import STOPPED_GRACE_S, Watch, Watcher
+from tbd_collectors.watcher import End, Watcher
 from tbd_trace.errors import TbdTraceError
 from tbd_trace.machine.inspection import Finding
 
@@ -27,6 +27,7 @@ _LIBC = ctypes.CDLL(None)
 _PR_SET_PDEATHSIG = 1
 _POLL_S = 0.2  # delay of the output that the user sees
 _TERMINATE_S = 5.0
+_STOPPED_GRACE_S = 1.0  # its report is not needed
 _BEGIN_S = 30.0  # for a process that the program leaves behind
 _LAST_LINES = 3
 
@@ -63,7 +64,7 @@ def on_path(name: str, look: Callable[[], Finding]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class KeptRunning:
-    """A program that runs on after all that is wanted of it has happened."""
+    """A program that runs on although it is not needed any more."""
 
     process: subprocess.Popen[bytes]
     output: ProgramOutput
@@ -73,9 +74,9 @@ class KeptRunning:
         """Wait for the end of the program and return its exit code; Ctrl-C stops it."""
         with self.resources:
             try:
-                _ends_within(self.process, math.inf, self.output)
+                _wait(self.process, math.inf, self.output)
             except BaseException:
-                _stop(self.process, STOPPED_GRACE_S, self.output)
+                _stop(self.process, _STOPPED_GRACE_S, self.output)
                 raise
         return self.process.returncode
 
@@ -89,7 +90,7 @@ class Completed:
     tail: tuple[str, ...]  # last 40 lines of output without blank ones and progress bars
     timed_out: bool = False  # profilers often still write their report
     stopped: bool = False  # by the caller
-    enough: bool = False  # stopped or kept running, as nothing more was needed of it
+    enough: bool = False  # stopped or kept running, because it was not needed any more
     kept: KeptRunning | None = None  # if it runs on; the exit code is then 0
 
     def require_success(self, what: str) -> None:
@@ -123,7 +124,6 @@ def run(
     grace_s: float = 20.0,
     stop: threading.Event | None = None,
     watcher: Watcher | None = None,
-    keep_running: bool = False,
 ) -> Completed:
     """Run a program in a new session until it ends.
 
@@ -144,7 +144,6 @@ def run(
         stop: ends the program when another thread sets it.
         watcher: decides how long the program is needed. Processes that it leaves behind are waited
             for, too, if they begin within 30 s.
-        keep_running: True to leave a program that is not needed any more running.
 
     Raises:
         CollectionError: the program, the directory or the log file cannot be used.
@@ -153,42 +152,57 @@ def run(
     marker = str(uuid.uuid4())
     started = time.monotonic()
     with contextlib.ExitStack() as resources:
-        written = resources.enter_context(_open_log(log))
-        output: ProgramOutput
-        if shown is None:
-            output = LoggedOutput(written, resources.enter_context(log.open("rb")), on_line)
-        else:
-            output = PassedThrough(written, *shown)
-        resources.callback(output.forward, to_the_end=True)
+        output = _open_output(resources, log, on_line, shown)
         process = _start(argv, {**environment, MARKER: marker}, directory, output)
         # Also after a normal end: a program may leave workers in the background.
         resources.callback(end_left_overs, marker)
         resources.callback(_kill, process)
-        watch = Watch(stop, watcher)
+        end = None
         try:
-            ended = _ends_within(process, timeout_s, output, watch)
-            if ended and process.returncode == 0 and watcher is not None:
-                ended = _left_overs_end_within(marker, started + timeout_s, output, watch)
-            enough = watch.is_enough and not ended
-            if enough and keep_running:
+            end = _wait(process, timeout_s, output, stop, watcher)
+            if end is End.EXIT and process.returncode == 0 and watcher is not None:
+                end = _wait_for_left_overs(marker, started + timeout_s, output, watcher)
+            if end is End.ENOUGH and watcher is not None and watcher.keeps_running:
                 kept = KeptRunning(process, output, resources.pop_all())
                 return Completed(0, time.monotonic() - started, (), enough=True, kept=kept)
-            if not ended:
-                if not watch.is_stopped:
-                    output.hide()  # the traceback of an interrupt that is no error
-                _stop(process, watch.grace_s(grace_s), output)
+            if end in (End.TIMEOUT, End.ENOUGH):
+                output.hide()  # the traceback of SIGINT, which is not an error of the program
+            if end is not End.EXIT:
+                _stop(process, _grace_s(end, grace_s, watcher), output)
         except BaseException:
-            _stop(process, watch.grace_s(grace_s), output)
+            _stop(process, _grace_s(end, grace_s, watcher), output)
             raise
-    seconds = time.monotonic() - started
     return Completed(
         process.returncode,
-        seconds,
+        time.monotonic() - started,
         tuple(output.tail),
-        timed_out=not (ended or enough),
-        stopped=watch.is_stopped and not ended,
-        enough=enough,
+        timed_out=end in (End.TIMEOUT, End.STOPPED),
+        stopped=end is End.STOPPED,
+        enough=end is End.ENOUGH,
     )
+
+
+def _grace_s(end: End | None, usual: float, watcher: Watcher | None) -> float:
+    # Seconds between SIGINT and SIGTERM.
+    if end is End.STOPPED:
+        return _STOPPED_GRACE_S
+    return usual if watcher is None else watcher.before_stop()
+
+
+def _open_output(
+    resources: contextlib.ExitStack,
+    log: Path,
+    on_line: Callable[[str], None] | None,
+    shown: tuple[int, int] | None,
+) -> ProgramOutput:
+    written = resources.enter_context(_open_log(log))
+    output: ProgramOutput
+    if shown is None:
+        output = LoggedOutput(written, resources.enter_context(log.open("rb")), on_line)
+    else:
+        output = PassedThrough(written, *shown)
+    resources.callback(output.forward, to_the_end=True)
+    return output
 
 
 def _open_log(log: Path) -> BinaryIO:
@@ -225,29 +239,34 @@ def _end_with_parent() -> None:
     _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
 
 
-def _ends_within(
+def _wait(
     process: subprocess.Popen[bytes],
     seconds: float,
     output: ProgramOutput,
-    watch: Watch | None = None,
-) -> bool:
+    stop: threading.Event | None = None,
+    watcher: Watcher | None = None,
+) -> End:
     # wait() in short steps, to forward output while the program runs.
     deadline = time.monotonic() + seconds
     while process.poll() is None:
         remaining = deadline - time.monotonic()
-        if remaining <= 0 or (watch is not None and watch.is_over()):
-            return False
+        if remaining <= 0:
+            return End.TIMEOUT
+        if stop is not None and stop.is_set():
+            return End.STOPPED
+        if watcher is not None and watcher.is_enough():
+            return End.ENOUGH
         with contextlib.suppress(subprocess.TimeoutExpired):
             process.wait(min(_POLL_S, remaining))
         output.forward()
-    return True
+    return End.EXIT
 
 
 def _stop(process: subprocess.Popen[bytes], grace_s: float, output: ProgramOutput) -> None:
     # nsys writes its report on SIGINT; SIGTERM and SIGKILL would lose it.
     for number, patience in ((signal.SIGINT, grace_s), (signal.SIGTERM, _TERMINATE_S)):
         _signal_group(process, number)
-        if _ends_within(process, patience, output):
+        if _wait(process, patience, output) is End.EXIT:
             return
     _kill(process)
 
@@ -264,19 +283,18 @@ def _signal_group(process: subprocess.Popen[bytes], number: signal.Signals) -> N
             os.killpg(process.pid, number)
 
 
-def _left_overs_end_within(
-    marker: str, deadline: float, output: ProgramOutput, watch: Watch
-) -> bool:
+def _wait_for_left_overs(
+    marker: str, deadline: float, output: ProgramOutput, watcher: Watcher
+) -> End:
     # A program may start the one that is wanted in the background, and end.
-    assert watch.watcher is not None
     first = min(deadline, time.monotonic() + _BEGIN_S)
     while left_overs(marker):
-        if watch.is_over():
-            return False
-        now = time.monotonic()
-        if now > (deadline if watch.watcher.has_begun() else first):
+        if watcher.is_enough():
+            return End.ENOUGH
+        has_begun = watcher.has_begun()
+        if time.monotonic() > (deadline if has_begun else first):
             # One that never begins is a service, which need not be waited for.
-            return not watch.watcher.has_begun()
+            return End.TIMEOUT if has_begun else End.EXIT
         time.sleep(_POLL_S)
         output.forward()
-    return True
+    return End.EXIT

@@ -42,7 +42,7 @@ class ProgramOutput(Protocol):
         """Show the user nothing from now on; the log goes on."""
 
 
-class LinesOf:
+class LineSplitter:
     """Divide the output of one stream into lines."""
 
     def __init__(self, on_line: Callable[[str], None]) -> None:
@@ -78,7 +78,7 @@ class LoggedOutput:
         self._log = log
         self._read = read
         self._on_line = on_line
-        self._lines = LinesOf(self._take)
+        self._lines = LineSplitter(self._take)
         self.tail: deque[str] = deque(maxlen=TAIL_LINES)
 
     def streams(self) -> dict[str, Any]:
@@ -97,8 +97,7 @@ class LoggedOutput:
         self._on_line = None
 
     def _take(self, text: str) -> None:
-        if not _PROGRESS.search(text):
-            self.tail.append(text)
+        _append(self.tail, text)
         if self._on_line is not None:
             self._on_line(text)
 
@@ -155,7 +154,7 @@ class PassedThrough:
         self._shown = False
 
     def _copy(self, source: int, target: int) -> None:
-        lines, notices = LinesOf(self._take), _Notices()
+        lines, notices = LineSplitter(self._take), _NoticeFilter()
         with os.fdopen(source, "rb", buffering=0) as stream:
             while block := stream.read(_BLOCK):
                 self._show(notices.left_out(block), target)
@@ -170,17 +169,21 @@ class PassedThrough:
         try:
             while block and self._shown:
                 block = block[os.write(target, block) :]
-        except OSError:  # who reads our output has ended, as `head` does
+        except OSError:  # the reader of our output has ended, such as `head`
             self._shown = False
 
     def _take(self, text: str) -> None:
-        if not _PROGRESS.search(text):
-            self.tail.append(text)
+        _append(self.tail, text)
 
 
-class _Notices:
-    # Leaves out what profilers print: torch.profiler a line at its start and stop, nsys all that
-    # follows the end of the program.
+def _append(tail: deque[str], text: str) -> None:
+    if not _PROGRESS.search(text):
+        tail.append(text)
+
+
+class _NoticeFilter:
+    # Removes the output of profilers: of torch.profiler a line at its start and stop, of nsys all
+    # after the end of the program.
 
     def __init__(self) -> None:
         self.held = b""  # begin of a line that may be one of them

@@ -14,7 +14,7 @@ from tbd_collectors.capture_writer import read_json
 from tbd_collectors.collection_request import Command
 from tbd_collectors.launcher import RankStart
 from tbd_collectors.profiler import COUNTERS, TIMELINE, Run
-from tbd_models.instrument.progress import WARMUP, ProgressRequest
+from tbd_models.instrument.progress import ProgressRequest, warmup_of_command
 
 BARE = 5
 """Iterations that are timed without the profiler."""
@@ -53,13 +53,13 @@ class Recording:
         self._run = run
         self._say = say
         self._launch = launch
-        self._keeps_running = target.keep_running
+        self.keeps_running = target.keep_running
         counts = run.name == COUNTERS
         can_be_bare = not counts and launch is None and (run.in_program or bool(run.stop))
         self._request = ProgressRequest(
             directory / f"{run.name}.progress.json",
             iterations,
-            warmup=0 if counts else _warmup(target),
+            warmup=0 if counts else warmup_of_command(target.warmup),
             bare=BARE if can_be_bare else 0,
             in_program=run.in_program,
             stopped=directory / f"{run.name}.stopped",
@@ -111,7 +111,7 @@ class Recording:
         if self._run.name != TIMELINE:
             return
         count = self.report().get("iterations", 0)
-        rest = "" if self._keeps_running else "; the program is stopped"
+        rest = "" if self.keeps_running else "; the program is stopped"
         self._say(f"{self._run.name}: {count} iterations recorded{rest}")
 
     def report(self) -> dict[str, Any]:
@@ -124,11 +124,6 @@ class Recording:
             first = found["first_marked"]
             return found | {"warmup": first, "iterations": found["steps"] - first}
         return found
-
-    def remove(self) -> None:
-        """Remove the files of the report."""
-        for path in (self._request.file, self._request.stopped):
-            path.unlink(missing_ok=True)
 
     def _read(self) -> None:
         with suppress(OSError):
@@ -153,10 +148,6 @@ class Recording:
         if size and time.monotonic() - self._said > _SAY_EVERY_S:
             self._said = time.monotonic()
             self._say(f"{self._run.name}: {size / 1e6:,.0f} MB of the trace are written")
-
-
-def _warmup(target: Command) -> int:
-    return WARMUP if target.warmup is None else max(1, target.warmup)
 
 
 def _unfinished_bytes(output: Path) -> int:

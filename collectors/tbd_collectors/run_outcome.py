@@ -6,9 +6,9 @@ import signal
 from pathlib import Path
 from typing import Any
 
+from tbd_collectors.failure_line import failure_line
 from tbd_collectors.process import Completed
 from tbd_collectors.profiler import Run
-from tbd_collectors.program_words import last_words
 from tbd_models.definition import OUT_OF_MEMORY
 from tbd_trace.errors import UsageError
 
@@ -54,7 +54,7 @@ def check(planned_run: Run, completed: Completed, report: dict[str, Any], log: P
     if code != 0:
         name = _signal(code)
         how = f"was ended by {name}" if name else f"failed with exit code {code}"
-        raise CaptureEndedError("failed", f"the program {how}: {last_words(log)}", code)
+        raise CaptureEndedError("failed", f"the program {how}: {failure_line(log)}", code)
 
 
 def _signal(exit_code: int) -> str | None:

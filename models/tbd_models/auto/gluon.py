@@ -76,9 +76,8 @@ class _Training:
         else:
             return
         if self._marks is not None:
-            if self._progress.is_after_window(self._number):
+            if self._progress.ends_window(self._number):
                 self._marks = NoMarks()
-                self._progress.window_is_over()
             self._progress.iteration_begins(self._number)
             self._iteration = self._marks.start(f"iteration {self._number}")
 

@@ -88,7 +88,7 @@ class _Search:
         )
 
     def _report_end(self) -> None:
-        # At the end of the program.
+        # The search ends with the second step, so a training that is still searched had one.
         if not self._is_over:
             report(framework="pytorch", framework_version=torch.__version__, steps=1)
 

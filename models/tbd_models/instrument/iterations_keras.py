@@ -24,9 +24,8 @@ class IterationMarks(keras.callbacks.Callback):
         self._progress = Progress(requested())
 
     def on_train_batch_begin(self, batch: int, logs: Any = None) -> None:
-        if self._progress.is_after_window(self._number):
+        if self._progress.ends_window(self._number):
             self._marks = NoMarks()
-            self._progress.window_is_over()
         self._progress.iteration_begins(self._number)
         self._marks.push(f"iteration {self._number}")
         self._number += 1

@@ -16,7 +16,7 @@ from torch import nn
 from tbd_models.instrument.first_process import is_recorded
 from tbd_models.instrument.marks import TRACE_VARIABLE
 from tbd_models.instrument.profiler_pytorch import RecordFunctionMarks, TraceRecorder
-from tbd_models.instrument.progress import WARMUP, Progress
+from tbd_models.instrument.progress import WARMUP, Progress, warmup_of_command
 from tbd_models.instrument.training_marks_pytorch import TrainingMarks
 
 TRACE = "train.pt.trace.json.gz"
@@ -50,7 +50,7 @@ def requested() -> TraceRequest | None:
         return None
     return TraceRequest(
         Path(asked["trace"]),
-        WARMUP if asked["warmup"] is None else max(1, asked["warmup"]),
+        warmup_of_command(asked["warmup"]),
         asked["iterations"],
         asked["memory"],
         Path(asked["report"]),

@@ -19,7 +19,7 @@ import os
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +29,11 @@ from tbd_models.instrument.marks import PROGRESS_VARIABLE
 WARMUP = 5
 _WRITE_EVERY_S = 0.5  # the number of iterations, for a program that is killed
 _LONGEST_BARE_S = 10.0
+
+
+def warmup_of_command(asked: int | None) -> int:
+    """Return the iterations before the window; the first one is never recorded."""
+    return WARMUP if asked is None else max(1, asked)
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,15 +49,7 @@ class ProgressRequest:
 
     def variables(self) -> dict[str, str]:
         """Return the environment variable that hands the request to the program."""
-        fields = {
-            "file": str(self.file),
-            "iterations": self.iterations,
-            "warmup": self.warmup,
-            "bare": self.bare,
-            "in_program": self.in_program,
-            "stopped": str(self.stopped),
-        }
-        return {PROGRESS_VARIABLE: json.dumps(fields)}
+        return {PROGRESS_VARIABLE: json.dumps(asdict(self), default=str)}
 
 
 def requested() -> ProgressRequest | None:
@@ -61,14 +58,8 @@ def requested() -> ProgressRequest | None:
     if not text:
         return None
     fields = json.loads(text)
-    request = ProgressRequest(
-        Path(fields["file"]),
-        fields["iterations"],
-        fields["warmup"],
-        fields["bare"],
-        fields["in_program"],
-        Path(fields["stopped"]),
-    )
+    paths = {name: Path(fields[name]) for name in ("file", "stopped")}
+    request = ProgressRequest(**(fields | paths))
     return request if is_recorded(request.file) else None
 
 
@@ -104,7 +95,7 @@ class Progress:
             atexit.register(self._write, has_ended=True)
 
     def iteration_begins(self, number: int) -> None:
-        """Note the begin of an iteration, after all that is done between two of them."""
+        """Note the start of an iteration; the time since the end of the last one does not count."""
         if self._request is None or self._state == "done":
             return
         self._number = number
@@ -114,7 +105,7 @@ class Progress:
         self._started_ns = time.perf_counter_ns()
 
     def iteration_ends(self) -> None:
-        """Note the end of the iteration, before anything else is done."""
+        """Note the end of the iteration; call it first of all at that end."""
         if self._request is None or self._state == "done" or not self._started_ns:
             return
         is_last = self._is_last()
@@ -131,14 +122,15 @@ class Progress:
         elif time.monotonic() - self._written > _WRITE_EVERY_S:
             self._write()
 
-    def window_is_over(self) -> None:
-        """Note that everything of the window is recorded and written."""
-        if self._request is not None and self._state == "training":
-            self._change_to("recorded" if self._request.bare else "done")
+    def ends_window(self, number: int) -> bool:
+        """Return True once, before the first iteration after the window.
 
-    def is_after_window(self, number: int) -> bool:
-        """Return True before the first iteration after the window."""
-        return self._request is not None and number == self._end
+        Everything of the window is recorded and written by then.
+        """
+        if self._request is None or number != self._end:
+            return False
+        self._change_to("recorded" if self._request.bare else "done")
+        return True
 
     def _is_last(self) -> bool:
         # The last one of the window, or without the profiler.

@@ -98,10 +98,9 @@ class TrainingMarks:
 
     def _begin_iteration(self) -> None:
         self._between(self._number)
-        if self._progress.is_after_window(self._number):
+        if self._progress.ends_window(self._number):
             self._layer_marks.remove()
             self._marks = NoMarks()
-            self._progress.window_is_over()
         self._progress.iteration_begins(self._number)
         self._iteration = self._marks.start(f"iteration {self._number}")
         self._enter("data")

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from tbd_trace.cli.collect_results import show_rows
 from tbd_trace.cli.collect_runs import sigterm_as_interrupt
-from tbd_trace.cli.output import emit, failure, note
+from tbd_trace.cli.output import failure, note
 from tbd_trace.errors import UsageError
 
 if TYPE_CHECKING:
@@ -65,7 +66,7 @@ def collect_rank(
     prepare(launched, force=force)
     capture = part(launched)
     try:
-        with sigterm_as_interrupt():  # launchers end the other ranks so when one fails
+        with sigterm_as_interrupt():  # the launcher sends it to the others when one rank fails
             result = collect(
                 target,
                 profiling,
@@ -105,10 +106,7 @@ def show_job(directory: Path, job: JobResult, form: Any, *, wide: bool) -> None:
 
     from tbd_collectors.job import rows
 
-    frame = pl.DataFrame(rows(job), infer_schema_length=None)
-    if form is None:  # a person reads it
-        frame = frame.select(c for c in frame.columns if frame[c].null_count() < frame.height)
-    emit(frame, form, limit=0, wide=wide)
+    show_rows(pl.DataFrame(rows(job), infer_schema_length=None), form, wide=wide)
     if job.status != "ok":
         failure(f"{directory}: {job.reason}")
     note(f"next: tbd-trace why {directory}")

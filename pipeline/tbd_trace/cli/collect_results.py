@@ -15,6 +15,8 @@ from tbd_collectors.choices import Device
 from tbd_trace.cli.output import emit, note
 
 if TYPE_CHECKING:
+    import polars as pl
+
     from tbd_collectors.collect import Result
     from tbd_collectors.collection_request import Command, Profiling, Workload
     from tbd_collectors.sweep import Job
@@ -67,13 +69,19 @@ def show_results(results: list[Result], form: Any, *, wide: bool) -> None:
     rows = [_summary(result) for result in results]
     # The type of a column may first show in a late row: a failed capture has no throughput.
     frame = pl.DataFrame(rows, infer_schema_length=None)
-    if form is None:  # a person reads it
-        known = [c for c in frame.columns if frame[c].null_count() < frame.height]
-        frame = frame.select(c for c in known if c != "size_bytes" or frame.height == 1)
-    emit(frame, form, limit=0, wide=wide)
+    if form is None and frame.height > 1:
+        frame = frame.drop("size_bytes")  # the table is wide
+    show_rows(frame, form, wide=wide)
     readable = [result for result in results if result.document["files"]]
     if readable:
         note(f"next: tbd-trace why {quote(str(readable[-1].capture))}")
+
+
+def show_rows(frame: pl.DataFrame, form: Any, *, wide: bool) -> None:
+    """Print rows of captures; a table for people has no empty columns."""
+    if form is None:
+        frame = frame.select(c for c in frame.columns if frame[c].null_count() < frame.height)
+    emit(frame, form, limit=0, wide=wide)
 
 
 def _summary(result: Result) -> dict[str, Any]:

@@ -20,7 +20,7 @@ TRAINING = {"state": "training", "iterations": 4, "steps": 9, "first_marked": 2,
 
 
 class Followed:
-    """A recording, what it says, and the states that the program writes."""
+    """A recording with its messages; `write` sets the progress of the program."""
 
     def __init__(self, directory: Path, run: Run, **options: Any) -> None:
         self.directory = directory

@@ -137,7 +137,7 @@ TENSORFLOW = Workload("bert", framework="tensorflow", device="cpu")
     [
         (CPU, True, ("torch", "without a GPU, nsys records no operators")),
         (CUDA, True, ("nsys", "")),
-        (COMMAND, True, ("nsys", "")),  # there is no such interpreter
+        (COMMAND, True, ("nsys", "")),  # python is not on PATH
         (PYTORCH, True, ("torch", "without a GPU, nsys records no operators")),
         (Command(("torchrun", "t.py"), device="cpu"), True, ("torch", "without a GPU, nsys")),
         (Command((sys.executable, "t.py")), True, ("nsys", "")),

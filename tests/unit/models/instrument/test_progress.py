@@ -44,8 +44,7 @@ def train(progress: Progress, clock: list[int], numbers: range) -> None:
     """Train iterations of N + 1 ms; between two, as long as a trace takes to write."""
     for number in numbers:
         clock[0] += 10**12
-        if progress.is_after_window(number):
-            progress.window_is_over()
+        progress.ends_window(number)
         progress.iteration_begins(number)
         clock[0] += (number + 1) * 10**6
         progress.iteration_ends()
@@ -121,7 +120,7 @@ def test_without_a_request_nothing_happens(
     monkeypatch.delenv("TBD_TRACE_PROGRESS", raising=False)
     progress = Progress(requested())
     train(progress, clock, range(30))
-    assert not progress.is_after_window(5)
+    assert not progress.ends_window(5)
 
 
 def test_the_environment_hands_the_request_over(

@@ -1,4 +1,4 @@
-"""What a program said last, in logs with lines of profilers and launchers."""
+"""The line that says why a program failed, in logs with lines of profilers and launchers."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tbd_collectors.program_words import last_words
+from tbd_collectors.failure_line import failure_line
 
 TRACEBACK = """Traceback (most recent call last):
   File "train.py", line 10, in <module>
@@ -72,12 +72,12 @@ FIRST = 'Traceback (most recent call last):\n  File "a.py", line 1\n'
         ("", "no output"),
     ],
 )
-def test_the_last_words_are_the_programs(log: str, expected: str, tmp_path: Path) -> None:
+def test_the_line_is_the_programs(log: str, expected: str, tmp_path: Path) -> None:
     (tmp_path / "log").write_text(log)
-    assert last_words(tmp_path / "log").startswith(expected)
+    assert failure_line(tmp_path / "log").startswith(expected)
 
 
 def test_of_a_long_log_the_end_is_read(tmp_path: Path) -> None:
     (tmp_path / "log").write_text(TRACEBACK + "x\n" * 2_000_000)
-    assert last_words(tmp_path / "log") == "x"
-    assert last_words(tmp_path / "missing") == "no output"
+    assert failure_line(tmp_path / "log") == "x"
+    assert failure_line(tmp_path / "missing") == "no output"

@@ -1,4 +1,4 @@
-"""Find what a program said last, among the lines of profilers and launchers in its log."""
+"""Find the line of a log that says why the program failed, without lines of other tools."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _FOREIGN = re.compile(
 )
 
 
-def last_words(log: Path) -> str:
+def failure_line(log: Path) -> str:
     """Return the line that says why the program failed: the end of its traceback, or its last one.
 
     Args:

@@ -99,7 +99,7 @@ def record(folder: Path, report: Path) -> None:
     program = [sys.executable, "training.py", "own.json"]
     for _ in range(ATTEMPTS):
         nsys_agent.nsys(["profile", *options, *program], folder, nsys_agent.environment())
-        # The program was interrupted between the two clocks: nobody knows where a range begins.
+        # Otherwise the program was interrupted while it set a mark, and its times are wrong.
         if json.loads((folder / "own.json").read_text())["longest_mark"] < LONGEST_MARK_S:
             break
 

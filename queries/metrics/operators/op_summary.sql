@@ -2,7 +2,8 @@
 title    = "Operators"
 question = "Which operators of PyTorch take most time on the host and on the GPU?"
 source   = """as `key_averages(group_by_input_shape=True)` of torch.profiler, except that a kernel
-    belongs to the innermost operator around its launch, not to the one with its External id"""
+    belongs to the innermost operator around its launch, not to the one with its External id, and
+    the marks of tbd-trace (iterations, phases, layers) are left out"""
 grain    = "operator, with `by=shape` and shapes of its inputs, per trace"
 needs    = ["_host_tree"]
 optional = ["annotation", "gpu_op", "op_launch", "range_gpu_time"]
@@ -33,6 +34,25 @@ y     = [["self_host_ns"], ["self_gpu_ns"]]
 limit = 30
 */
 WITH
+-- Ranges by which tbd-trace marks a program (docs/reference/capture_directory.md).
+mark AS (
+    SELECT trace_id, annotation_id FROM annotation
+    WHERE source = 'python'
+        AND regexp_matches(text, '^(?:iteration \d+|phase:.*|layer(?:_backward)?:.*)$')
+),
+-- _host_tree without the marks: what they enclose belongs to the range around them.
+tree AS (
+    WITH RECURSIVE outward AS (
+        FROM _host_tree ANTI JOIN mark USING (trace_id, annotation_id)
+        UNION ALL
+        SELECT w.* REPLACE (t.parent_id AS parent_id)
+        FROM outward AS w
+        JOIN mark AS m ON m.trace_id = w.trace_id AND m.annotation_id = w.parent_id
+        JOIN _host_tree AS t ON t.trace_id = m.trace_id AND t.annotation_id = m.annotation_id
+    )
+    FROM outward AS w
+    ANTI JOIN mark AS m ON m.trace_id = w.trace_id AND m.annotation_id = w.parent_id
+),
 operator AS (
     SELECT trace_id, annotation_id, end_ns - start_ns AS host_ns,
         regexp_replace(text, '(?s), (?:seq|op_id|sizes) = .*', '') AS op,
@@ -40,23 +60,23 @@ operator AS (
             getvariable('by') = 'shape',
             nullif(regexp_extract(text, '(?s), sizes = (.*)', 1), ''), NULL
         ) AS input_shapes
-    FROM annotation
+    FROM annotation ANTI JOIN mark USING (trace_id, annotation_id)
     WHERE source IN ('operator', 'python') AND kind = 'push_pop'
 ),
 inner_time AS (
     SELECT trace_id, parent_id AS annotation_id, sum(duration_ns)::BIGINT AS inside_ns
-    FROM _host_tree WHERE parent_id IS NOT NULL
+    FROM tree WHERE parent_id IS NOT NULL
     GROUP BY ALL
 ),
 -- Ranges of record_function own launches inside them that no operator encloses.
 owner AS (
     WITH RECURSIVE outward AS (
         SELECT trace_id, api_call_id, parent_id, parent_id AS owner_id
-        FROM _host_tree WHERE api_call_id IS NOT NULL
+        FROM tree WHERE api_call_id IS NOT NULL
         UNION ALL
         SELECT w.trace_id, w.api_call_id, t.parent_id, t.parent_id
         FROM outward AS w
-        JOIN _host_tree AS t ON t.trace_id = w.trace_id AND t.annotation_id = w.parent_id
+        JOIN tree AS t ON t.trace_id = w.trace_id AND t.annotation_id = w.parent_id
         JOIN annotation AS a ON a.trace_id = w.trace_id AND a.annotation_id = w.parent_id
         WHERE a.source = 'python' AND t.parent_id IS NOT NULL
     )

@@ -89,11 +89,27 @@ def test_operators_by_name(answers: Any) -> None:
 
 
 @pytest.mark.slow
-def test_work_outside_of_operators_has_a_row(tmp_path: Path) -> None:
-    events = [operator("aten::mm", 40, 30), launch(200, 4), kernel(530, 5, 4)]
+@pytest.mark.parametrize("marks", [[], [event("user_annotation", "layer:net", 190, 100)]])
+def test_work_outside_of_operators_has_a_row(marks: list[made.Event], tmp_path: Path) -> None:
+    events = [operator("aten::mm", 40, 30), launch(200, 4), kernel(530, 5, 4), *marks]
     with tbd_trace.open(write(tmp_path / "alone.json", document(events))) as traces:
         rows = traces.query("op_summary").select("op", "calls", "self_gpu_ns", "launches").rows()
     assert rows == [(None, 0, 5_000, 1), ("aten::mm", 1, 0, 0)]
+
+
+@pytest.mark.slow
+def test_marks_of_the_program_are_no_operators(answers: Any, tmp_path: Path) -> None:
+    marks = [
+        event("user_annotation", "iteration 0", 2, 500),
+        event("user_annotation", "phase:forward", 11, 298),
+        event("user_annotation", "layer:net", 12, 296),
+        event("user_annotation", "layer:net.fc", 25, 90),
+        on_backward_thread(event("user_annotation", "layer_backward:net.fc", 605, 30)),
+    ]
+    trace = write(tmp_path / "marked.json", document([*STEP["traceEvents"], *marks]))
+    with tbd_trace.open(trace) as traces:
+        marked = traces.query("op_summary").drop("trace_id")
+    assert marked.rows() == answers("op_summary").drop("trace_id").rows()
 
 
 @pytest.mark.slow
@@ -132,7 +148,6 @@ def test_marked_layers_win_over_the_calls_of_modules(answers: Any, tmp_path: Pat
     with tbd_trace.open(trace) as traces:
         time = traces.query("layer_time").filter(pl.col("layer").is_not_null())
         modules = traces.query("module_summary")
-        operators = traces.query("op_summary")
     assert sorted(time.select("layer", "phase", "gpu_ns", "evidence").rows()) == [
         ("mine", None, 5_000, "torch range"),
         ("net", None, 3_000, "torch range"),
@@ -143,11 +158,6 @@ def test_marked_layers_win_over_the_calls_of_modules(answers: Any, tmp_path: Pat
     same = [name for name in plain.columns if name not in ("trace_id", "evidence")]
     assert modules.select(same).rows() == plain.select(same).rows()
     assert modules["evidence"].to_list() == ["torch range"] * 2
-    named = pl.col("op").str.starts_with("aten::")
-    columns = ("op", "input_shapes", "calls", "self_gpu_ns")
-    assert operators.filter(named).select(columns).rows() == (
-        answers("op_summary").filter(named).select(columns).rows()
-    )
 
 
 @pytest.mark.slow

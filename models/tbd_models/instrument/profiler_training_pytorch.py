@@ -92,6 +92,7 @@ class TrainingTrace:
             first=first,
             called=called,
             progress=progress,
+            window=self._begin,
         )
         atexit.register(self.remove)
 

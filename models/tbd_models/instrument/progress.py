@@ -94,6 +94,11 @@ class Progress:
             self._write()
             atexit.register(self._write, has_ended=True)
 
+    @property
+    def window(self) -> int:
+        """Number of the first iteration of the window; 0 without a request."""
+        return 0 if self._request is None else self._first
+
     def iteration_begins(self, number: int) -> None:
         """Note the start of an iteration; the time since the end of the last one does not count."""
         if self._request is None or self._state == "done":

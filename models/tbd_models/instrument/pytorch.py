@@ -40,17 +40,26 @@ class LayerMarks:
         self._owners: list[str | None] = []
         self._node_hooks: dict[str, tuple[Callable[..., None], Callable[..., None]]] = {}
         self._handles: list[Any] = []
-        for module, name in layer_names(model).items():
+        self._names = layer_names(model)
+        for name in self._names.values():
+            self._node_hooks[name] = self._around_node(name)
+        self.add()
+
+    def add(self) -> None:
+        """Add the hooks, if they were removed."""
+        if self._handles:
+            return
+        for module, name in self._names.items():
             self._handles += [
                 module.register_forward_pre_hook(self._entering(name)),
                 module.register_forward_hook(self._leave, always_call=True),
             ]
-            self._node_hooks[name] = self._around_node(name)
 
     def remove(self) -> None:
         """Remove all hooks."""
         for handle in self._handles:
             handle.remove()
+        self._handles = []
 
     def _entering(self, name: str) -> Callable[..., None]:
         text = f"layer:{name}"

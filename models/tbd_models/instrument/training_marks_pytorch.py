@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -40,6 +41,7 @@ class TrainingMarks:
         first: int = 0,
         called: Sequence[nn.Module] = (),
         progress: Progress | None = None,
+        window: int = 0,
     ) -> None:
         """Mark from now on.
 
@@ -53,6 +55,8 @@ class TrainingMarks:
             first: number of the first iteration.
             called: modules that the loop calls, if it does not call ``model`` itself.
             progress: gets the begin and end of iterations; marks end with its window.
+            window: number of the first iteration that is analysed. Before it, layers are marked
+                in the first and in the last iteration only: their marks slow down the program.
         """
         self._marks = NvtxMarks() if marks is None else marks
         # Layers have the names that they have on one rank.
@@ -66,6 +70,7 @@ class TrainingMarks:
         self._measurement = Measurement(layers) if layers_file is not None else None
         self._measured_passes = 0
         self._number = first
+        self._without_layers = range(first + 1, window - 1)
         self._steps_now = False
         self._iteration: Any = None
         self._phase: Any = None
@@ -101,6 +106,11 @@ class TrainingMarks:
         if self._progress.ends_window(self._number):
             self._layer_marks.remove()
             self._marks = NoMarks()
+        elif self._number in self._without_layers:
+            if not _is_compiled():
+                self._layer_marks.remove()
+        elif self._number == self._without_layers.stop:
+            self._layer_marks.add()
         self._progress.iteration_begins(self._number)
         self._iteration = self._marks.start(f"iteration {self._number}")
         self._enter("data")
@@ -171,6 +181,12 @@ class TrainingMarks:
         assert self._measurement is not None
         measurement, self._measurement = self._measurement, None
         return measurement.end()
+
+
+def _is_compiled() -> bool:
+    # Compiled code has the hooks that there were when it was compiled.
+    compiler = sys.modules.get("torch._dynamo.utils")
+    return compiler is not None and bool(compiler.counters["stats"])
 
 
 def _mark_buckets(model: DistributedDataParallel, marks: Marks) -> None:

@@ -125,4 +125,5 @@ def training_marks(
         first=first,
         called=called,
         progress=progress,
+        window=progress.window,
     )

@@ -124,6 +124,38 @@ def test_layers_lie_inside_their_phases(marked: tuple[Ranges, nn.Module, Any]) -
         assert all(begin < start and end < finish for _, start, end in found)
 
 
+def _iterations_with_layers(model: nn.Module, optimizer: Any, window: int) -> list[str]:
+    ranges = Ranges()
+    marks = TrainingMarks(model, optimizer, ranges, window=window)
+    for _ in range(7):
+        _iterate(model, optimizer)
+    marks.remove()
+    layers = ranges.of("layer:")
+    assert not any(module._forward_hooks for module in model.modules())
+    return [
+        number
+        for number, begin, end in ranges.of("iteration ")
+        if any(begin < start and finish < end for _, start, finish in layers)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("window", "expected"), [(0, "0123456"), (1, "0123456"), (2, "0123456"), (5, "0456")]
+)
+def test_layers_are_marked_for_the_window(window: int, expected: str) -> None:
+    assert "".join(_iterations_with_layers(*_model(), window)) == expected
+
+
+def test_layers_of_a_compiled_program_are_always_marked() -> None:
+    torch.compiler.reset()
+    model, optimizer = _model()
+    model[0].forward = torch.compile(model[0].forward, backend="eager")
+    try:
+        assert "".join(_iterations_with_layers(model, optimizer, 5)) == "0123456"
+    finally:
+        torch.compiler.reset()
+
+
 def test_gradient_accumulation_repeats_phases(marked: tuple[Ranges, nn.Module, Any]) -> None:
     ranges, model, optimizer = marked
     for _ in range(2):

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 from tbd_trace.why.base import Base
 from tbd_trace.why.program import Program
@@ -27,16 +27,15 @@ def missing_content(notes: Iterable[str]) -> list[str]:
     ]
 
 
-def unfinished_run(capture: str | None) -> list[str]:
+def unfinished_run(capture: Mapping[str, Any]) -> list[str]:
     """Return a sentence if the run of a capture did not end as it should.
 
     Args:
-        capture: ``trace.capture``, a JSON object.
+        capture: content of ``trace.capture``.
     """
-    content = json.loads(capture) if capture else {}
-    if content.get("status", "ok") == "ok":
+    if capture.get("status", "ok") == "ok":
         return []
-    return [f"the run ended as {content['status']}: {content.get('reason') or 'no reason given'}"]
+    return [f"the run ended as {capture['status']}: {capture.get('reason') or 'no reason given'}"]
 
 
 def unrecorded_graphs(program: Program) -> list[str]:

@@ -13,11 +13,11 @@ from tbd_trace.sources.recording_actions import action
 from tbd_trace.why.base import Base, counted, load_base, percentile, summarized
 from tbd_trace.why.cause_names import title
 from tbd_trace.why.changes import parts
-from tbd_trace.why.covers import missing_content, unfinished_run, unused_steps
+from tbd_trace.why.covers import missing_content, unused_steps
 from tbd_trace.why.diagnosis import FEWEST_STEPS, Diagnosis, try_first
 from tbd_trace.why.host_evidence import RELATIONS, HostEvidence, load_host_evidence
-from tbd_trace.why.profiler_cost import profiler_cost
 from tbd_trace.why.ranking import LARGE_CAUSE_PCT, LEAST_GAIN, Cause, recommended
+from tbd_trace.why.recorded_run import with_run
 
 INPUTS = ("host_step", "host_cause_interval", *RELATIONS, "iteration", "host_window", "process",
           "trace")  # fmt: skip
@@ -94,7 +94,7 @@ def _diagnosis(
     mean = fmean(durations) if durations else None
     causes = sorted(_causes(steps, ns_by_cause, host_evidence), key=lambda cause: -cause.share_pct)
     change = recommended(causes, mean)
-    return Diagnosis(
+    diagnosis = Diagnosis(
         trace_id=first.trace_id,
         trace=first.trace,
         process_id=first.process_id,
@@ -117,13 +117,11 @@ def _diagnosis(
         change=change.cause if change else None,
         try_first=try_first(change, mean),
         not_known=_not_known(first, causes, host_evidence),
-        covers=unfinished_run(first.capture)
-        + missing_content(first.notes or ())
-        + unused_steps(base),
+        covers=missing_content(first.notes or ()) + unused_steps(base),
         base=summarized(base, None),
         counted=counted(base),
-        profiler_cost=profiler_cost(first.capture),
     )
+    return with_run(diagnosis, first.capture)
 
 
 def _causes(

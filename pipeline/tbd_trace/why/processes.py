@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import duckdb
 
 from tbd_trace.errors import UsageError
-from tbd_trace.why.covers import unfinished_run
 from tbd_trace.why.diagnosis import Diagnosis, diagnose, slowest_first
-from tbd_trace.why.profiler_cost import profiler_cost
 from tbd_trace.why.program import Program
 from tbd_trace.why.program_facts import Gpu
 from tbd_trace.why.program_reader import RELATIONS, load
+from tbd_trace.why.recorded_run import with_run
 from tbd_trace.why.thinning import thinned
 from tbd_trace.why.whatif import Simulator
 
@@ -104,11 +103,7 @@ def diagnoses(connection: duckdb.DuckDBPyConnection) -> list[Diagnosis]:
 
 def _diagnosis(process: Process) -> Diagnosis:
     found = diagnose(process.program, process.trace, process.pid, process.notes, process.about)
-    return replace(
-        found,
-        covers=unfinished_run(process.capture) + found.covers,
-        profiler_cost=profiler_cost(process.capture),
-    )
+    return with_run(found, process.capture)
 
 
 def gpus(

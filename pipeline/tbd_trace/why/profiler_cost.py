@@ -2,24 +2,53 @@
 
 from __future__ import annotations
 
-import json
+from collections.abc import Mapping
+from typing import Any
+
+from tbd_trace.why.diagnosis import Diagnosis, is_gpu
 
 _LEAST = 1.02  # slow-down that is worth a sentence
+_SHOWN = 2  # causes besides the work of the GPU
+_LEAST_PCT = 1.0
 
 
-def profiler_cost(capture: str | None) -> str | None:
+def profiler_cost(diagnosis: Diagnosis, capture: Mapping[str, Any]) -> str | None:
     """Compare a step with and without the profiler, in words; None if that is unknown or little.
 
+    The work of the GPU is taken to last as long without the profiler; the other causes shrink alike
+    to what is left of the step.
+
     Args:
-        capture: ``trace.capture``, a JSON object.
+        diagnosis: of the recorded steps.
+        capture: content of ``trace.capture``.
     """
-    content = json.loads(capture) if capture else {}
-    slowdown = content.get("profiler_slowdown")
-    bare = content.get("unprofiled") or content.get("throughput") or {}
-    seconds, iterations = bare.get("seconds"), bare.get("iterations")
+    slowdown = capture.get("profiler_slowdown")
+    timed = capture.get("unprofiled") or capture.get("throughput") or {}
+    seconds, iterations = timed.get("seconds"), timed.get("iterations")
     if not slowdown or slowdown < _LEAST or not seconds or not iterations:
         return None
-    return (
-        f"without it a step takes {1e3 * seconds / iterations:.4g} ms, recorded {slowdown:.2f} "
-        "times as long; shares of the host are upper bounds"
-    )
+    step_ns = 1e9 * seconds / iterations
+    cost = f"without it a step takes {step_ns / 1e6:.4g} ms, recorded {slowdown:.2f} times as long"
+    gpu_ns, recorded_ns = diagnosis.gpu_step_ns, diagnosis.step_ns
+    if gpu_ns is None or recorded_ns is None or not gpu_ns <= step_ns < recorded_ns:
+        return cost
+    shrunk = (step_ns - gpu_ns) / (recorded_ns - gpu_ns)
+    others = [
+        (cause.title, cause.share_pct * recorded_ns * shrunk / step_ns)
+        for cause in diagnosis.causes
+        if not is_gpu(cause.cause)
+    ]
+    parts = [("the GPU works", 100 * gpu_ns / step_ns), *others[:_SHOWN]]
+    shares = ", ".join(f"{name} {pct:.0f} %" for name, pct in parts if pct >= _LEAST_PCT)
+    expected = _expected_ns(diagnosis, shrunk)
+    after = f", and {expected / 1e6:.4g} ms after that change" if expected else ""
+    return f"{cost}; there {shares}{after}, if the GPU's work takes as long as recorded"
+
+
+def _expected_ns(diagnosis: Diagnosis, shrunk: float) -> float | None:
+    # The likely step after the first change, without the profiler.
+    first = diagnosis.try_first
+    if first is None or first.likely is None or not diagnosis.then:
+        return None
+    gpu = sum(cause.share_pct for cause in diagnosis.then if is_gpu(cause.cause)) / 100
+    return first.likely * (gpu + (1 - gpu) * shrunk)

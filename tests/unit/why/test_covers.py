@@ -71,14 +71,13 @@ def test_the_screen_says_that_a_file_ends_early(elsewhere: Path) -> None:
 @pytest.mark.parametrize(
     ("capture", "said"),
     [
-        (None, []),
-        ("{}", []),
-        ('{"status": "ok"}', []),
-        ('{"status": "failed", "reason": "a"}', ["the run ended as failed: a"]),
-        ('{"status": "interrupted"}', ["the run ended as interrupted: no reason given"]),
+        ({}, []),
+        ({"status": "ok"}, []),
+        ({"status": "failed", "reason": "a"}, ["the run ended as failed: a"]),
+        ({"status": "interrupted"}, ["the run ended as interrupted: no reason given"]),
     ],
 )
-def test_a_run_that_did_not_end_as_it_should(capture: str | None, said: list[str]) -> None:
+def test_a_run_that_did_not_end_as_it_should(capture: dict[str, str], said: list[str]) -> None:
     assert unfinished_run(capture) == said
 
 

@@ -151,7 +151,7 @@ class Traces(Selection):
         return result.check(self, rules or None, texts)
 
     def diff(self, other: Traces, *, min_change_pct: float = 1.0) -> Comparison:
-        """Compare another run with this one: is it faster, beyond noise, and where?
+        """Compare another run with this one: is it faster, at the same work, and where?
 
         Args:
             other: the run to compare; this one is the baseline.
@@ -162,7 +162,7 @@ class Traces(Selection):
 
         >>> traces = tbd_trace.open("data/samples/synthetic_cnn")
         >>> traces.diff(traces)
-        <Comparison: B against A: no change beyond noise>
+        <Comparison: B against A: no change beyond noise, at the same work>
         """
         from tbd_trace.analysis.diff import compare  # noqa: PLC0415 - as above
 

@@ -20,7 +20,7 @@ matters = """effect of a difference: not comparable (different work per iteratio
 */
 WITH
 recorded AS (
-    SELECT s.side, t.trace_id, t.tool, t.tool_version, t.kind, t.capture, t.batch_size,
+    SELECT s.side, t.trace_id, t.tool, t.tool_version, t.kind, t.capture,
         list_has_any(
             t.holds, ['kernel', 'kernel_aggregate', 'graph_launch', 'memcpy', 'memset']
         ) AS has_gpu_work
@@ -62,8 +62,6 @@ fact AS (
          'value': capture ->> '$.dataset'},
         {'position': 8, 'field': 'batch definition', 'rule': 'not comparable',
          'value': capture ->> '$.batch_definition'},
-        {'position': 9, 'field': 'batch size', 'rule': 'not comparable',
-         'value': batch_size::VARCHAR},
         {'position': 10, 'field': 'sequence policy', 'rule': 'not comparable',
          'value': capture ->> '$.sequence_policy'},
         {'position': 16, 'field': 'GPU work', 'rule': 'uncertain',

@@ -4,7 +4,8 @@ question = "Is an iteration of B faster or slower than one of A, beyond the nois
 source   = """Hodges-Lehmann estimate of the ratio (shift of the logarithms) with the interval of
     the Mann-Whitney test (Hollander, Wolfe and Chicken, Nonparametric Statistical Methods, section
     4.3), normal approximation; the standard deviation is multiplied by that of the mean of an AR(1)
-    process with the autocorrelation at lag 1, relative to independent values"""
+    process with the autocorrelation at lag 1, relative to independent values. With too few
+    iterations for it, the exact interval of that test: all ratios"""
 grain    = "measure over all processes, and per process if a side has several"
 needs    = ["diff_side", "iteration"]
 optional = ["process", "trace"]
@@ -28,20 +29,25 @@ median_b_ns = "median in B"
 change_ns = "mean in B − mean in A"
 change_pct = """Hodges-Lehmann estimate: median of the ratios of each iteration of B to each of A,
     minus 1"""
-low_pct = "lower end of its 95 % interval; NULL with too few iterations"
-high_pct = "upper end of its 95 % interval; NULL with too few iterations"
+low_pct = "lower end of its interval; NULL with fewer than three iterations on a side"
+high_pct = "upper end of its interval; NULL with fewer than three iterations on a side"
+confidence_pct = """confidence of the interval: 95, or with few iterations that of all ratios, 1 − 2
+    ÷ the number of ways to divide the iterations between the sides (90 for 3 and 3)"""
 noise_pct = """smallest change that would be significant: distance from the change to the end of the
     interval closer to 0, at least min_change_pct"""
 autocorrelation = """autocorrelation of the logarithms of successive iterations (lag 1) over both
     sides, at least 0"""
 verdict = """faster or slower if the interval excludes 0 and the change reaches min_change_pct, else
-    no change beyond noise; NULL if reason is set"""
+    no change beyond noise; NULL if reason is set. With all ratios as the interval, the change must
+    also be twice the range of the iterations of a side: of equal runs, over 95 of 100 then show no
+    change"""
 reason = "reason for a missing verdict; NULL with a verdict"
 */
 WITH
 -- 1.959964: two-sided 95 % quantile of the normal distribution.
 setting AS (
-    SELECT 1.959964 AS z, getvariable('min_change_pct')::DOUBLE AS least_pct
+    SELECT 1.959964 AS z, getvariable('min_change_pct')::DOUBLE AS least_pct,
+        3 AS fewest, 2 AS ranges
 ),
 counted AS (
     SELECT i.trace_id, coalesce(i.process_id, -1) AS process_id, i.iteration, i.host_ns, i.gpu_ns,
@@ -135,21 +141,41 @@ placed AS (
     JOIN summed b ON b.series = s.series AND b.measure = s.measure AND b.side = 'B'
     CROSS JOIN setting
 ),
+-- Range of the iterations of a side, as a logarithm of ratios.
+spread AS (
+    SELECT series, measure, max(largest - smallest) AS log_range
+    FROM (
+        SELECT side, series, measure, max(ln(ns)) AS largest, min(ln(ns)) AS smallest
+        FROM taken GROUP BY ALL
+    )
+    GROUP BY ALL
+),
 bounded AS (
     SELECT m.*, m.mean_b_ns - m.mean_a_ns AS change_ns, p.autocorrelation, least_pct,
         100 * (exp(p.ratio) - 1) AS change_pct,
-        CASE WHEN p.lower_end >= 1 THEN 100 * (exp(p.ratios[p.lower_end]) - 1) END AS low_pct,
-        CASE WHEN p.lower_end >= 1 THEN 100 * (exp(p.ratios[-p.lower_end]) - 1) END AS high_pct
-    FROM middle m LEFT JOIN placed p USING (series, measure) CROSS JOIN setting
+        p.lower_end < 1 AND least(m.n_a, m.n_b) >= fewest AS is_few,
+        CASE WHEN is_few THEN 1 WHEN p.lower_end >= 1 THEN p.lower_end END AS bound,
+        100 * (exp(p.ratios[bound]) - 1) AS low_pct,
+        100 * (exp(p.ratios[-bound]) - 1) AS high_pct,
+        -- Ways to divide the iterations: (n_a + n_b)! ÷ (n_a! n_b!).
+        CASE WHEN is_few THEN 100 * (1 - 2 * exp(
+            lgamma(m.n_a + 1) + lgamma(m.n_b + 1) - lgamma(m.n_a + m.n_b + 1)))
+            WHEN bound IS NOT NULL THEN 95 END AS confidence_pct,
+        is_few AND abs(p.ratio) < ranges * r.log_range AS is_within_range
+    FROM middle m
+    LEFT JOIN placed p USING (series, measure)
+    LEFT JOIN spread r USING (series, measure)
+    CROSS JOIN setting
 )
 SELECT nullif(b.series, -1) AS rank, x.pid AS pid_a, y.pid AS pid_b, b.measure, b.n_a, b.n_b,
     b.mean_a_ns, b.mean_b_ns, b.median_a_ns, b.median_b_ns, b.change_ns, b.change_pct, b.low_pct,
-    b.high_pct,
+    b.high_pct, b.confidence_pct,
     greatest(CASE WHEN b.change_pct > 0 THEN b.change_pct - b.low_pct
                   WHEN b.change_pct < 0 THEN b.high_pct - b.change_pct
                   ELSE greatest(b.high_pct, -b.low_pct) END, b.least_pct) AS noise_pct,
     b.autocorrelation,
     CASE WHEN b.low_pct IS NULL THEN NULL
+         WHEN b.is_within_range THEN 'no change beyond noise'
          WHEN b.low_pct > 0 AND b.change_pct >= b.least_pct THEN 'slower'
          WHEN b.high_pct < 0 AND b.change_pct <= -b.least_pct THEN 'faster'
          ELSE 'no change beyond noise' END AS verdict,

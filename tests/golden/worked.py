@@ -51,6 +51,7 @@ from worked_plots import (
 )
 from worked_roofline import roofline
 from worked_segments import segment_map
+from worked_step_work import step_work
 from worked_suite import cpu_suite_compare
 from worked_time import (
     compute_util,
@@ -203,6 +204,7 @@ _LISTED = [
         lambda: step_breakdown(parts(steady())),
         {"by": "iteration"},
     ),
+    Case("step_work", step_work, capture="torch"),
     Case("tensor_util", lambda: utilization("tensor")),
     Case("tensor_util.layer", lambda: utilization("tensor", "layer"), {"by": "layer"}),
     Case("throughput.batch_size", lambda: throughput(64), {"batch_size": "64"}),

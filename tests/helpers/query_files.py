@@ -25,7 +25,7 @@ MEMORY_CHECKS = {
     "optimizer_temporaries_set_peak",
 }  # fmt: skip
 """Checks that the memory sample answers."""
-TORCH_METRICS = {"mfu", "module_summary", "op_summary"}
+TORCH_METRICS = {"mfu", "module_summary", "op_summary", "step_work"}
 """Metrics that the sample of torch.profiler answers."""
 NETWORK = {path.stem for path in METRICS if path.parent.name == "network"}
 NOT_IN_SAMPLES = {

@@ -93,7 +93,9 @@ def test_answers_are_objects(elsewhere: Path) -> None:
     assert only.frame["rule"].unique().to_list() == ["OBS04"]
     compared = traces.diff(traces)
     assert isinstance(compared, tbd_trace.Comparison)
-    assert repr(compared) == f"<Comparison: B against A: {compared.verdict.word}>"
+    assert repr(compared) == (
+        f"<Comparison: B against A: {compared.verdict.word}, at the same work>"
+    )
     assert compared.to_dict()["verdict"]["sentence"] == compared.verdict.sentence
     assert compared.verdict.sentence[1:] in str(compared)
     for answer in (found, compared):

@@ -17,7 +17,7 @@ from tbd_trace.errors import CannotAnswerError, TbdTraceError, UsageError
 from tbd_trace.present import Format, format_of
 
 if TYPE_CHECKING:
-    from tbd_trace.analysis.diff import Comparison, Verdict
+    from tbd_trace.analysis.diff import Comparison
 
 _ROWS = 10  # layers and kernels in a table; the largest changes come first
 _SIDE = (
@@ -36,10 +36,17 @@ def diff(
             "--max-slowdown",
             metavar="PERCENT",
             help="Exit with 1 if an iteration of B takes more than PERCENT longer, beyond noise, "
-            "and with 3 if that cannot be determined.",
+            "or does less work, and with 3 if that cannot be determined.",
             show_default=False,
         ),
     ] = None,
+    allow_less_work: Annotated[
+        bool,
+        typer.Option(
+            "--allow-less-work",
+            help="With --max-slowdown, accept iterations of B that do less work.",
+        ),
+    ] = False,
     min_change: Annotated[
         str,
         typer.Option(
@@ -70,10 +77,11 @@ def diff(
     wide: WideOption = False,
     db: DatabaseOption = DEFAULT_DATABASE,
 ) -> None:
-    """Compare two runs: is B faster than A, beyond noise, and where?
+    """Compare two runs: is B faster than A, at the same work, and where?
 
-    Lists other differences between the runs first, then compares iterations, use of the GPU,
-    memory, layers and kernels.
+    States first whether an iteration of B is faster beyond noise, and whether it does the same
+    work, from the shapes of operators. Then lists other differences between the runs, and
+    compares work, iterations, use of the GPU, memory, layers and kernels.
     """
     # Options are parsed before the traces are read, which may take minutes.
     limit_pct = None if max_slowdown is None else percent("--max-slowdown", max_slowdown)
@@ -93,7 +101,7 @@ def diff(
     else:
         _emit(comparison, form or Format.TABLE, output, limit, wide=wide)
     if limit_pct is not None:
-        check(comparison.verdict, limit_pct)
+        check(comparison, limit_pct, allow_less_work=allow_less_work)
 
 
 def percent(option: str, text: str) -> float:
@@ -111,15 +119,21 @@ def percent(option: str, text: str) -> float:
     return value
 
 
-def check(verdict: Verdict, limit_pct: float) -> None:
+def check(comparison: Comparison, limit_pct: float, *, allow_less_work: bool = False) -> None:
     """Fail if B is slower than A by more than ``limit_pct`` percent, beyond noise.
 
     Raises:
         CannotAnswerError: the change of iteration time is unknown.
-        TbdTraceError: B is slower.
+        TbdTraceError: B is slower, or does less work and ``allow_less_work`` is false.
     """
-    from tbd_trace.analysis.diff import Word
+    from tbd_trace.analysis.diff import SameWork, Word
+    from tbd_trace.analysis.diff.headline import differences
 
+    verdict, work = comparison.verdict, comparison.work
+    if work.verdict is SameWork.LESS and not allow_less_work:
+        raise TbdTraceError(
+            f"B does less work than A: {differences(work.differs)}; --allow-less-work accepts that"
+        )
     if verdict.change_pct is None:
         raise CannotAnswerError(f"--max-slowdown cannot be checked: {verdict.sentence}")
     if verdict.word is Word.SLOWER and verdict.change_pct > limit_pct:

@@ -16,7 +16,7 @@ def profiler_cost(diagnosis: Diagnosis, capture: Mapping[str, Any]) -> str | Non
     """Compare a step with and without the profiler, in words; None if that is unknown or little.
 
     The work of the GPU is taken to last as long without the profiler; the other causes shrink alike
-    to what is left of the step.
+    to the rest of the step.
 
     Args:
         diagnosis: of the recorded steps.

@@ -40,7 +40,7 @@ mark AS (
     WHERE source = 'python'
         AND regexp_matches(text, '^(?:iteration \d+|phase:.*|layer(?:_backward)?:.*)$')
 ),
--- _host_tree without the marks: what they enclose belongs to the range around them.
+-- _host_tree without the marks: their contents belong to the range around them.
 tree AS (
     WITH RECURSIVE outward AS (
         FROM _host_tree ANTI JOIN mark USING (trace_id, annotation_id)

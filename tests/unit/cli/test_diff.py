@@ -22,7 +22,7 @@ from tbd_trace.cli.main import app
 from tbd_trace.errors import UsageError
 
 SAMPLE = ROOT / "data" / "samples" / "synthetic_cnn"
-PARTS = ("comparability", "iterations", "utilization", "memory", "layers", "kernels")
+PARTS = ("comparability", "work", "iterations", "utilization", "memory", "layers", "kernels")
 
 
 @pytest.fixture(autouse=True)
@@ -167,7 +167,7 @@ def test_traces_of_a_database(elsewhere: Path) -> None:
     b.rename(elsewhere / "there" / "b")
     result = invoke("a.sqlite", "b.sqlite", "--db", "two.duckdb")
     assert result.exit_code == 0, result.output
-    assert "B against A: faster." in result.stdout
+    assert "B against A: faster; work unknown (" in result.stdout
     mixed = invoke("a.sqlite", elsewhere / "there" / "b", "--db", "two.duckdb")
     assert mixed.exit_code == 0, mixed.output
     assert mixed.stdout == result.stdout.replace("B: b.sqlite", "B: b")
@@ -179,6 +179,7 @@ def test_forms(elsewhere: Path) -> None:
     markdown = invoke(a, b, "--format", "markdown").stdout
     assert [line for line in markdown.splitlines() if line.startswith("## ")] == [
         "## Comparability",
+        "## Work of two runs",
         "## Iterations of two runs",
         "## Utilization of two runs",
         "## Memory of two runs",
@@ -186,7 +187,7 @@ def test_forms(elsewhere: Path) -> None:
         "## Kernels of two runs",
     ]
     rows = list(csv.DictReader(io.StringIO(invoke(a, b, "--format", "csv").stdout)))
-    assert rows[0]["verdict"] == "slower"
+    assert [row["verdict"] for row in rows[:2]] == ["slower", "unknown"]
     assert float(rows[0]["change"]) == pytest.approx(100, abs=0.1)
     assert {row["part"] for row in rows} == {"verdict", *PARTS}
     assert invoke(a, b, "-o", "rows.parquet").exit_code == 0
@@ -194,11 +195,14 @@ def test_forms(elsewhere: Path) -> None:
     answer = json.loads(invoke(a, b, "--format", "json").stdout)
     # Runs of one GPU have no rows about communication, but the keys.
     assert list(answer) == [
-        *("verdict", "a", "b", "comparability", "iterations", "utilization", "ranks"),
+        *("verdict", "work", "a", "b", "comparability", "iterations", "utilization", "ranks"),
         *("collectives", "memory", "layers", "kernels"),
     ]
     assert answer["ranks"] == answer["collectives"] == []
     assert answer["a"]["names"] == ["a.sqlite"]
+    assert list(answer["work"]) == [
+        *("verdict", "differs", "beside", "reason", "units_ratio", "unit", "quantities"),
+    ]
 
 
 @pytest.mark.slow
@@ -241,10 +245,10 @@ def frames(**rows: list[dict[str, Any]]) -> dict[str, pl.DataFrame]:
 
 
 def test_other_work_is_not_comparable_whatever_the_times() -> None:
-    differs = {"field": "batch size", "a": "4", "b": "8", "matters": "not comparable"}
+    differs = {"field": "variant", "a": "4", "b": "8", "matters": "not comparable"}
     verdict = verdict_on(frames(comparability=[differs]))
     assert verdict.word is Word.NOT_COMPARABLE
-    assert verdict.sentence == "batch size is 4 in A, but 8 in B."
+    assert verdict.sentence == "variant is 4 in A, but 8 in B."
     assert verdict.change_pct is None
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from tbd_trace import archive, resources
 from tbd_trace import query as queries
 from tbd_trace.analysis.diff.result import Comparison, Side
-from tbd_trace.analysis.diff.verdict import verdict_on
+from tbd_trace.analysis.diff.verdict import verdict_on, work_of
 from tbd_trace.errors import CannotAnswerError
 from tbd_trace.query.shared_session import SharedSession
 from tbd_trace.runtime.result_frames import frame
@@ -24,7 +24,16 @@ if TYPE_CHECKING:
 
 
 QUESTIONS = (
-    *("comparability", "iterations", "utilization", "ranks", "collectives", "memory", "layers"),
+    *(
+        "comparability",
+        "work",
+        "iterations",
+        "utilization",
+        "ranks",
+        "collectives",
+        "memory",
+        "layers",
+    ),
     "kernels",
 )
 _SIDES = "CREATE TABLE diff_side (trace_id VARCHAR, side VARCHAR)"
@@ -65,12 +74,15 @@ def compare(a: Selection, b: Selection, *, min_change_pct: float = 1.0) -> Compa
     for side in ("A", "B"):
         if side not in names:
             raise CannotAnswerError(f"{side} has only counters; add the capture's timeline")
+    is_same = content["A"] == content["B"]
+    work = work_of(frames, same=is_same)
     return Comparison(
         a=Side(names["A"], a.trace_ids),
         b=Side(names["B"], b.trace_ids),
         queries=catalogue,
         frames=frames,
-        verdict=verdict_on(frames, same=content["A"] == content["B"]),
+        verdict=verdict_on(frames, work, same=is_same),
+        work=work,
     )
 
 

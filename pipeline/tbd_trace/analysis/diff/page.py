@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from tbd_trace.analysis.diff.headline import headline
 from tbd_trace.analysis.diff.result import Comparison, Part, changed, parts
 from tbd_trace.analysis.diff.verdict import Verdict
 from tbd_trace.analysis.report.drawing import plot_block
@@ -26,22 +27,22 @@ _UNKNOWN = "\N{EN DASH}"
 def render(comparison: Comparison) -> bytes:
     """Format a comparison as a self-contained HTML file."""
     a, b = (", ".join(side.names) for side in (comparison.a, comparison.b))
-    sections = [_verdict(comparison.verdict)]
+    sections = [_verdict(comparison.verdict, headline(comparison.verdict, comparison.work))]
     sections += [_section(comparison, part) for part in parts(comparison, 0)]
     return render_page(
         Page(title="Two runs side by side", subtitle=f"A: {a}. B: {b}.", sections=sections)
     )
 
 
-def _verdict(verdict: Verdict) -> Section:
+def _verdict(verdict: Verdict, words: str) -> Section:
     interval = _UNKNOWN
     if verdict.low_pct is not None and verdict.high_pct is not None:
         interval = f"{verdict.low_pct:+.2f} to {verdict.high_pct:+.2f}"
     source = {"evidence": "B against A", "query": "diff iterations", "link": "iterations"}
     figures = [
-        Figure("Verdict", str(verdict.word), **source),
+        Figure("Verdict", words, **source),
         Figure("Change of an iteration", _percent(verdict.change_pct), "%", **source),
-        Figure("95 % interval", interval, "%", **source),
+        Figure(f"{verdict.confidence_pct or 95:.3g} % interval", interval, "%", **source),
         Figure("Noise floor", _percent(verdict.noise_pct, signed=False), "%", **source),
     ]
     sentence = f"{verdict.sentence[:1].upper()}{verdict.sentence[1:]}"

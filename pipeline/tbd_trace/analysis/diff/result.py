@@ -10,7 +10,9 @@ from typing import Any
 
 import polars as pl
 
+from tbd_trace.analysis.diff.headline import differences, headline
 from tbd_trace.analysis.diff.verdict import Verdict
+from tbd_trace.analysis.diff.work import Work
 from tbd_trace.present import Format, Style, render
 from tbd_trace.present.values import plain
 from tbd_trace.query import Query
@@ -18,6 +20,7 @@ from tbd_trace.query.needs import named
 
 _COLUMNS = {
     "comparability": ("field", "a", "b", "matters"),
+    "work": ("what", "quantity", "a", "b", "ratio", "a_name", "b_name"),
     "iterations": (
         *("rank", "measure", "n_a", "n_b", "mean_a_ns", "mean_b_ns"),
         *("median_a_ns", "median_b_ns"),
@@ -47,6 +50,7 @@ _OPTIONAL = ("ranks", "collectives", "memory")  # omitted without rows
 _LIMITED = ("collectives", "layers", "kernels")  # may have thousands of rows
 _UNCHANGED = {
     "comparability": "no known difference",
+    "work": "no known difference",
     "iterations": "no iterations are known on both sides",
     "utilization": "no GPU utilization is known on both sides",
     "layers": "no layer's time changed",
@@ -72,13 +76,14 @@ class Comparison:
     # results by query name; without rows if the traces lack the data
     frames: Mapping[str, pl.DataFrame]
     verdict: Verdict  # verdict on the iteration time of B
+    work: Work  # whether a step does the same work
 
     def to_dict(self) -> dict[str, Any]:
         """Return the verdict and all rows as plain values; unknown ones are None."""
         return as_dict(self)
 
     def __repr__(self) -> str:
-        return f"<Comparison: B against A: {self.verdict.word}>"
+        return f"<Comparison: B against A: {headline(self.verdict, self.work)}>"
 
     def __str__(self) -> str:
         return as_text(self, Format.TABLE, 10, Style(plain=True))
@@ -124,6 +129,9 @@ def changed(name: str, frame: pl.DataFrame) -> pl.DataFrame:
     match name:
         case "comparability":
             return frame.filter(pl.col("differs"))
+        case "work":
+            equal = pl.col("a").eq_missing(pl.col("b"))
+            return frame.filter(~(equal & pl.col("a_name").eq_missing(pl.col("b_name"))))
         case "kernels":
             return frame.filter(pl.col("status").is_not_null())
         case "layers":
@@ -138,7 +146,8 @@ def heading(comparison: Comparison) -> list[str]:
     return [
         f"A: {named(comparison.a.names)}",
         f"B: {named(comparison.b.names)}",
-        f"B against A: {verdict.word}. {verdict.sentence[:1].upper()}{verdict.sentence[1:]}",
+        f"B against A: {headline(verdict, comparison.work)}. "
+        f"{verdict.sentence[:1].upper()}{verdict.sentence[1:]}",
         *verdict.caveats,
     ]
 
@@ -161,8 +170,9 @@ def as_text(comparison: Comparison, form: Format, limit: int, style: Style) -> s
 def as_dict(comparison: Comparison) -> dict[str, Any]:
     """Return the verdict, both sides and all rows of all queries as plain values."""
     rows = {name: plain(frame.to_dicts()) for name, frame in comparison.frames.items()}
+    work = {**plain(asdict(comparison.work)), "quantities": rows.pop("work")}
     sides = {"a": asdict(comparison.a), "b": asdict(comparison.b)}
-    return {"verdict": plain(asdict(comparison.verdict)), **sides, **rows}
+    return {"verdict": plain(asdict(comparison.verdict)), "work": work, **sides, **rows}
 
 
 def as_json(comparison: Comparison) -> str:
@@ -172,15 +182,15 @@ def as_json(comparison: Comparison) -> str:
 
 def as_frame(comparison: Comparison) -> pl.DataFrame:
     """Return a comparison as one table: part, subject, a, b, change, verdict."""
-    verdict = comparison.verdict
+    verdict, work = comparison.verdict, comparison.work
     head = pl.DataFrame(
         {
-            "part": ["verdict"],
-            "subject": [verdict.sentence],
-            "a": [None],
-            "b": [None],
-            "change": [verdict.change_pct],
-            "verdict": [str(verdict.word)],
+            "part": ["verdict", "work"],
+            "subject": [verdict.sentence, differences(work.differs) or work.reason],
+            "a": [None, None],
+            "b": [None, None],
+            "change": [verdict.change_pct, None],
+            "verdict": [str(verdict.word), str(work.verdict)],
         },
         schema=_LONG_SCHEMA,
     )
@@ -210,6 +220,7 @@ class _Long:
 
 _LONG = {
     "comparability": _Long(("field",), "a", "b", None, "matters"),
+    "work": _Long(("quantity",), "a", "b", "ratio", None),
     "iterations": _Long(("rank", "measure"), "mean_a_ns", "mean_b_ns", "change_ns", "verdict"),
     "utilization": _Long(("rank", "measure", "evidence"), "a_pct", "b_pct", "change_points", None),
     "ranks": _Long(("rank", "place", "measure"), "a_ns", "b_ns", "change_ns", "b_verdict"),

@@ -8,6 +8,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 from tbd_trace.analysis.diff.rank_sentences import stragglers
+from tbd_trace.analysis.diff.work import SameWork, Work, compared_work
 from tbd_trace.present.values import scaled
 
 if TYPE_CHECKING:
@@ -39,27 +40,50 @@ class Verdict:
     sentence: str  # the numbers behind it
     # Change of the iteration time in percent of A; None if not comparable.
     change_pct: float | None = None
-    low_pct: float | None = None  # lower end of its 95 % interval
-    high_pct: float | None = None  # upper end of its 95 % interval
+    low_pct: float | None = None  # lower end of its interval
+    high_pct: float | None = None  # upper end of its interval
+    confidence_pct: float | None = None  # confidence of the interval
     noise_pct: float | None = None
     caveats: tuple[str, ...] = ()  # sentences that limit the verdict
 
 
-def verdict_on(frames: Mapping[str, pl.DataFrame], *, same: bool = False) -> Verdict:
+def verdict_on(
+    frames: Mapping[str, pl.DataFrame], work: Work | None = None, *, same: bool = False
+) -> Verdict:
     """Derive the verdict from the results of the queries.
 
     Args:
+        work: the work of a step of B against that of A; None if it was not compared.
         same: True if the files of both sides have the same content.
     """
     verdict = _on_time(frames, same=same)
-    sentences = [verdict.sentence, *stragglers(frames), _memory_peak(frames)]
+    sentences = [
+        verdict.sentence, _per_unit(verdict, work), *stragglers(frames), _memory_peak(frames)
+    ]  # fmt: skip
     return replace(verdict, sentence=" ".join(filter(None, sentences)))
+
+
+def work_of(frames: Mapping[str, pl.DataFrame], *, same: bool = False) -> Work:
+    """Compare the work of a step of both sides, from the results of the queries."""
+    if same:
+        return Work(SameWork.SAME)
+    rows = {row["field"]: row for row in frames["comparability"].to_dicts()}
+    is_stated = "model" in rows and not _reasons(frames["comparability"])
+    return compared_work(frames["work"].to_dicts(), is_stated=is_stated)
+
+
+def _per_unit(verdict: Verdict, work: Work | None) -> str:
+    # The change for each sample or row, where their number explains the other work.
+    if work is None or verdict.change_pct is None or work.units_ratio is None:
+        return ""
+    change = 100 * ((1 + verdict.change_pct / 100) / work.units_ratio - 1)
+    return f"For each {work.unit} the change is {change:+.2f} %."
 
 
 def _on_time(frames: Mapping[str, pl.DataFrame], *, same: bool) -> Verdict:
     if same:
         sentence = "A and B are the same trace, file for file: there is no difference to find."
-        return Verdict(Word.NO_CHANGE, sentence, *(0.0, 0.0, 0.0, 0.0))
+        return Verdict(Word.NO_CHANGE, sentence, *(0.0, 0.0, 0.0, 95.0, 0.0))
     caveats = _caveats(frames)
     if reasons := _reasons(frames["comparability"]):
         return Verdict(Word.NOT_COMPARABLE, f"{_joined(reasons)}.", caveats=caveats)
@@ -75,6 +99,7 @@ def _on_time(frames: Mapping[str, pl.DataFrame], *, same: bool) -> Verdict:
         change_pct=row["change_pct"],
         low_pct=row["low_pct"],
         high_pct=row["high_pct"],
+        confidence_pct=row["confidence_pct"],
         noise_pct=row["noise_pct"],
         caveats=caveats,
     )
@@ -121,11 +146,16 @@ def _sentence(row: Mapping[str, Any], utilization: pl.DataFrame) -> str:
     text = (
         f"an iteration takes {time(row['mean_b_ns'])} in B and {time(row['mean_a_ns'])} in A "
         f"(means of {row['n_b']} and {row['n_a']}, {_mean_change_pct(row):+.2f} %); iteration by "
-        f"iteration the change is {row['change_pct']:+.2f} %, 95 % interval {row['low_pct']:+.2f} "
-        f"to {row['high_pct']:+.2f} %, noise floor {row['noise_pct']:.2f} %"
+        f"iteration the change is {row['change_pct']:+.2f} %, {_interval(row)} "
+        f"{row['low_pct']:+.2f} to {row['high_pct']:+.2f} %, noise floor {row['noise_pct']:.2f} %"
     )
     parts = _parts(utilization)
     return f"{text}. Mean change per iteration on a GPU: {parts}." if parts else f"{text}."
+
+
+def _interval(row: Mapping[str, Any]) -> str:
+    # The interval of few iterations spans all ratios; its confidence depends on their number.
+    return f"{row['confidence_pct']:.3g} % interval"
 
 
 def _mean_change_pct(row: Mapping[str, Any]) -> float:
@@ -162,7 +192,7 @@ def _without_iterations(kernels: pl.DataFrame, caveats: tuple[str, ...]) -> Verd
         return Verdict(
             Word.NO_CHANGE,
             f"neither side has iterations; the same kernels took the same time ({kernel_times}).",
-            *(0.0, 0.0, 0.0, 0.0),
+            *(0.0, 0.0, 0.0, 95.0, 0.0),
             caveats=caveats,
         )
     sentence = "without iterations on both sides, it is unknown if both did the same work"
@@ -203,8 +233,6 @@ def _caveats(frames: Mapping[str, pl.DataFrame]) -> tuple[str, ...]:
         )
     if not frames["iterations"].is_empty():
         caveats.append("One run per side does not show how much runs differ from each other.")
-    if "model" not in rows:
-        caveats.append("Neither side records its model, batch size and data.")
     return tuple(caveats)
 
 

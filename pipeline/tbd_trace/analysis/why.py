@@ -27,6 +27,7 @@ from tbd_trace.why.host_only import INPUTS as HOST_INPUTS
 from tbd_trace.why.host_only import host_diagnoses
 from tbd_trace.why.predictions import WhatIf, predicted
 from tbd_trace.why.processes import INPUTS, Process, diagnoses, programs, simulator
+from tbd_trace.why.program_reader import STRAGGLERS
 from tbd_trace.why.result import Why
 
 # States the needs for messages about missing data.
@@ -131,6 +132,8 @@ def _ready(
         check_needs(connection, _NEEDS)
         for name, value in values.items():
             connection.execute(set_variable(name, value))
-        prepare(connection, names, cache, transient=True)
+        prepare(connection, names - {STRAGGLERS}, cache, transient=True)
+        if connection.execute("FROM rank_wait LIMIT 1").fetchone():
+            prepare(connection, [STRAGGLERS], cache, transient=True)
         check_derived(connection, _NEEDS)
         yield connection

@@ -90,13 +90,12 @@ def why(
         from tbd_trace.present.plot import check_path
 
         check_path(plot)
-    from tbd_trace.analysis.checks.behind_causes import findings_behind
     from tbd_trace.api import open_traces
 
     with busy("replaying"):
         opened = open_traces(*(traces or []), db=db)
         answer = opened.why(**parameters)
-        findings = findings_behind(opened, answer.slowest) if everything else None
+        findings = _findings(opened, answer) if everything else None
     match form:
         case WhyFormat.JSON:
             document = answer.to_dict()
@@ -122,6 +121,13 @@ def why(
         _draw(opened, answer, parameters, plot)
     if limit is not None:
         _check(answer, *limit)
+
+
+def _findings(opened: Traces, answer: Why) -> dict[str, list[dict[str, Any]]]:
+    # Checks import polars, which takes 0.3 s.
+    from tbd_trace.analysis.checks.behind_causes import findings_behind
+
+    return findings_behind(opened, answer.slowest)
 
 
 def _width() -> int:

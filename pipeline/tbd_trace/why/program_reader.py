@@ -19,11 +19,12 @@ if TYPE_CHECKING:
     import duckdb
     import polars as pl
 
+STRAGGLERS = "straggler_cause"  # reads all operators, which takes time
 RELATIONS = (
     "gpu_chain", "host_chain", "step_window", "input_wait", "rank_wait", "kernel_group",
     "sampled_limit", "memcpy", "iteration", "host_window", "clock_check", "overlap_cost",
     "compile_wait", "op_scope", "collective", "job_member",
-    "straggler_cause",
+    STRAGGLERS,
 )  # fmt: skip
 
 _MOST_ROWS = 100_000  # read at once; memory of larger results is not returned to the system
@@ -78,6 +79,7 @@ SELECT position - 1 AS call, evidence, start_ns, end_ns, wait_ns,
     coalesce(is_loaded_here, false) AS is_loaded_here
 FROM input_wait WHERE trace_id = $trace AND process_id = $process ORDER BY position"""
 
+_ANY_RANK_WAIT = "FROM rank_wait WHERE trace_id = $trace AND process_id = $process LIMIT 1"
 _RANKS = """
 SELECT r.position - 1 AS op, r.wait_ns, r.last_rank, s.sentence
 FROM rank_wait r
@@ -117,7 +119,10 @@ def load(
     *,
     trains: bool,
 ) -> Program:
-    """Read the program of a process; the relations of ``RELATIONS`` exist."""
+    """Read the program of a process; the relations of ``RELATIONS`` exist.
+
+    ``STRAGGLERS`` is not read if ``rank_wait`` is empty.
+    """
 
     def rows(sql: str, **places: int) -> pl.DataFrame:
         values = {"trace": trace_id, "process": process_id, **places}
@@ -137,7 +142,8 @@ def load(
                 break
         return lists
 
-    windows, waits, late = rows(_STEPS), rows(_INPUT).rows(), rows(_RANKS).rows()
+    windows, waits = rows(_STEPS), rows(_INPUT).rows()
+    late = rows(_RANKS).rows() if rows(_ANY_RANK_WAIT).height else []
     ((stream_gap_ns, launch_lag_ns),) = rows(_USUAL).rows()
     calls, ops = Calls(*columns(_CALLS)), Ops(*columns(_OPS))
     device_id = windows["device_id"][0] if windows.height else _busiest(ops)

@@ -124,18 +124,20 @@ class Replay:
         if durations.most_gap_ns is not None:
             gap, has_lags = min(gap, durations.most_gap_ns), False
         arrivals = durations.arrivals
+        # Bound here, because the loop runs for each event of the program.
+        previous_of, call_of, awaited_of, lag = ops.previous, ops.call, ops.awaited, ops.lag
         for kind, i in zip(*self._events, strict=True):
             if kind == _OP:
-                previous, call, awaited = ops.previous[i], ops.call[i], ops.awaited[i]
+                previous, call, awaited = previous_of[i], call_of[i], awaited_of[i]
                 ready = -1
                 if previous >= 0:
                     ready = op_end[previous] + gap
                 if call >= 0:
                     ready = max(ready, call_start[call] + launch)
                 if awaited >= 0:
-                    ready = max(ready, op_end[awaited] + ops.lag[i])
+                    ready = max(ready, op_end[awaited] + lag[i])
                 elif has_lags or call < 0:
-                    ready += ops.lag[i]
+                    ready += lag[i]
                 if call >= 0 or previous >= 0:
                     op_start[i] = ready
                 op_end[i] = op_start[i] + op_ns[i]

@@ -45,6 +45,7 @@ class Simulator(ProgramFacts):
         super().__init__(program, gpus)
         self.replay = Replay(program)
         self._busy_after: dict[tuple[Change, ...], float] = {}  # by changes
+        self._cases: dict[tuple[tuple[Change, ...], str], float] = {}  # by changes and case
 
     @cached_property
     def measured_ns(self) -> float:
@@ -166,6 +167,13 @@ class Simulator(ProgramFacts):
         )
 
     def _case(self, changes: Sequence[Change], case: str) -> float:
+        # The step after all of the changes, by replay.
+        key = (tuple(changes), case)
+        if key not in self._cases:
+            self._cases[key] = self._replayed_case(changes, case)
+        return self._cases[key]
+
+    def _replayed_case(self, changes: Sequence[Change], case: str) -> float:
         durations = self.durations(changes, case)
         kept = self._not_before_loader(self._mean_after(durations), changes, case)
         names = {change.name for change in changes}

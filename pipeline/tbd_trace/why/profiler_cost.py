@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from statistics import median
 from typing import Any
 
 from tbd_trace.why.diagnosis import Diagnosis, is_gpu
@@ -22,15 +23,13 @@ def profiler_cost(diagnosis: Diagnosis, capture: Mapping[str, Any]) -> str | Non
         diagnosis: of the recorded steps.
         capture: content of ``trace.capture``.
     """
-    slowdown = capture.get("profiler_slowdown")
-    timed = capture.get("unprofiled") or capture.get("throughput") or {}
-    seconds, iterations = timed.get("seconds"), timed.get("iterations")
-    if not slowdown or slowdown < _LEAST or not seconds or not iterations:
+    step_ns, recorded_ns = _unprofiled_ns(capture), diagnosis.median_step_ns
+    if step_ns is None or recorded_ns is None or recorded_ns < _LEAST * step_ns:
         return None
-    step_ns = 1e9 * seconds / iterations
-    cost = f"without it a step takes {step_ns / 1e6:.4g} ms, recorded {slowdown:.2f} times as long"
-    gpu_ns, recorded_ns = diagnosis.gpu_step_ns, diagnosis.step_ns
-    if gpu_ns is None or recorded_ns is None or not gpu_ns <= step_ns < recorded_ns:
+    times = f"{step_ns / 1e6:.4g} ms, recorded {recorded_ns / 1e6:.4g} ms"
+    cost = f"without it a usual step takes {times} (×{recorded_ns / step_ns:.2f})"
+    gpu_ns = diagnosis.gpu_step_ns
+    if gpu_ns is None or gpu_ns > step_ns:
         return cost
     shrunk = (step_ns - gpu_ns) / (recorded_ns - gpu_ns)
     others = [
@@ -43,6 +42,15 @@ def profiler_cost(diagnosis: Diagnosis, capture: Mapping[str, Any]) -> str | Non
     expected = _expected_ns(diagnosis, shrunk)
     after = f", and {expected / 1e6:.4g} ms after that change" if expected else ""
     return f"{cost}; there {shares}{after}, if the GPU's work takes as long as recorded"
+
+
+def _unprofiled_ns(capture: Mapping[str, Any]) -> float | None:
+    # The median, as one of five steps may evaluate or save; None if no step was timed.
+    timed = capture.get("unprofiled") or capture.get("throughput") or {}
+    if timed.get("iteration_ns"):
+        return float(median(timed["iteration_ns"]))
+    seconds, iterations = timed.get("seconds"), timed.get("iterations")
+    return 1e9 * seconds / iterations if seconds and iterations else None
 
 
 def _expected_ns(diagnosis: Diagnosis, shrunk: float) -> float | None:

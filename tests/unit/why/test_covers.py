@@ -82,10 +82,13 @@ def test_a_run_that_did_not_end_as_it_should(capture: dict[str, str], said: list
 
 
 def test_the_screen_says_how_the_run_ended(tmp_path: Path) -> None:
-    document = {"status": "failed", "reason": "boom", "profiler_slowdown": 1.5}
-    document |= {"unprofiled": {"iterations": 4, "seconds": 0.1}, "files": [TORCH_SAMPLE.name]}
+    document = {"status": "failed", "reason": "boom"}
+    document |= {"unprofiled": {"iterations": 4, "seconds": 0.0006}, "files": [TORCH_SAMPLE.name]}
     (tmp_path / "capture.json").write_text(json.dumps(document))
     (tmp_path / TORCH_SAMPLE.name).write_bytes(TORCH_SAMPLE.read_bytes())
     done = CliRunner().invoke(app, ["why", str(tmp_path)])
     assert "Covers      the run ended as failed: boom" in done.output
-    assert "Profiler    without it a step takes 25 ms, recorded 1.50 times as long" in done.output
+    said = (
+        "Profiler without it a usual step takes 0.15 ms, recorded 0.265 ms (×1.77); there the GPU"
+    )
+    assert said in " ".join(done.output.split())

@@ -26,8 +26,8 @@ sequence = "positions of a sample: queries of attention, else indices of an embe
 rows = "rows of a product with weights in the forward pass, mean weighted by the weights"
 positions = "positions at which convolutions apply their weights, per sample"
 parameters = "weights that products and convolutions of the forward pass use, each time"
-forward_flop = """products, convolutions and attention of the forward pass; NULL if shapes are
-    missing for some"""
+forward_flop = """products, convolutions, attention and fused recurrent layers of the forward pass;
+    NULL if shapes are missing for some"""
 forward_size = {unit = "FLOP", doc = """the same from shapes alone: convolutions count each position
     of their input once, whatever their stride"""}
 backward_flop = "the same in the backward pass, without repeated work of the forward pass"
@@ -172,7 +172,7 @@ optimizer_range AS (
 -- Of nested calls of the same kind, the innermost counts.
 call AS (
     SELECT o.trace_id, o.process_id, w.work, w.family, o.thread_id, o.start_ns,
-        from_json(o.shapes, '["JSON"]')[w.tensor] AS tensor
+        from_json(o.shapes, '["JSON"]') AS tensors, tensors[w.tensor] AS tensor
     FROM operator AS o JOIN work_operators AS w ON w.operator = o.name
     WINDOW nested AS (
         PARTITION BY o.trace_id, o.process_id, o.thread_id, w.work
@@ -181,8 +181,17 @@ call AS (
 ),
 measured AS (
     SELECT c.trace_id, c.process_id, c.work, c.family, c.tensor,
-        -- A list of tensors, or one.
         CASE WHEN c.tensor IS NULL THEN NULL
+            -- A recurrent layer uses each value of its two matrices of weights, or of those in a
+            -- list, once for each position, and for two gradients in the backward pass.
+            WHEN c.work = 'recurrent' THEN if(c.family = 'forward', 2, 4)
+                * list_product(from_json(c.tensor, '["BIGINT"]')[:-2])
+                * list_sum(list_transform(
+                    if(json_type(c.tensors[2], '$[0]') = 'ARRAY',
+                        from_json(c.tensors[2], '[["BIGINT"]]'),
+                        list_transform(c.tensors[2:3], lambda t: from_json(t, '["BIGINT"]'))),
+                    lambda w: if(len(w) = 2, list_product(w), 0)))
+            -- A list of tensors, or one.
             WHEN json_type(c.tensor, '$[0]') = 'ARRAY' THEN list_sum(list_transform(
                 from_json(c.tensor, '[["BIGINT"]]'), lambda x: coalesce(list_product(x), 1)))
             ELSE coalesce(list_product(from_json(c.tensor, '["BIGINT"]')), 1) END AS amount
@@ -197,9 +206,13 @@ summed AS (
         sum(amount) FILTER (work = 'gradient') / any_value(c.steps) AS trained_values,
         count(*) FILTER (work = 'loss') / any_value(c.steps) AS losses,
         sum(amount) FILTER (work = 'loss') / any_value(c.steps) AS loss_values,
-        mode(from_json(tensor, '["BIGINT"]')[1] ORDER BY tensor) FILTER (work = 'input') AS batch,
-        mode(from_json(tensor, '["BIGINT"]')[2] ORDER BY tensor) FILTER (work = 'input')
-            AS sequence,
+        coalesce(sum(amount) FILTER (work = 'recurrent' AND family = 'forward'), 0)
+            / any_value(c.steps) AS recurrent_flop,
+        coalesce(sum(amount) FILTER (work = 'recurrent' AND family = 'backward'), 0)
+            / any_value(c.steps) AS recurrent_backward_flop,
+        -- Positions are embedded, too, for all samples at once.
+        max(from_json(tensor, '["BIGINT"]')[1]) FILTER (work = 'input') AS batch,
+        max(from_json(tensor, '["BIGINT"]')[2]) FILTER (work = 'input') AS sequence,
         -- Parameters are written by addcdiv in Adam, by add in SGD.
         sum(amount) FILTER (family = 'fused') / any_value(c.steps) AS fused,
         sum(amount) FILTER (family = 'addcdiv') / any_value(c.steps) AS addcdiv,
@@ -247,7 +260,10 @@ exchange AS (
 SELECT c.trace_id, c.process_id, c.steps AS iterations,
     coalesce(u.batch, m.batch) AS batch, coalesce(u.sequence, m.sequence) AS sequence,
     i.rows, i.positions, i.weights / c.steps AS parameters,
-    f.forward_flop, f.forward_size, f.backward_flop, f.recomputed_flop, f.flop_error_pct,
+    f.forward_flop + coalesce(m.recurrent_flop, 0) AS forward_flop,
+    f.forward_size + coalesce(m.recurrent_flop, 0) AS forward_size,
+    f.backward_flop + coalesce(m.recurrent_backward_flop, 0) AS backward_flop,
+    f.recomputed_flop, f.flop_error_pct,
     m.trained_values, nullif(m.losses, 0) AS losses, m.loss_values,
     -- SGD with momentum scales its buffers and adds to them, then adds to the parameters.
     coalesce(m.fused, m.addcdiv, if(abs(2 * m.scaled - m.added) < 0.01 * m.added, m.scaled, NULL),

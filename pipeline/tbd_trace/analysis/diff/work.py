@@ -9,10 +9,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from math import hypot
 from typing import Any
 
 _TOLERANCE = 0.005  # of an amount; half of what a grouped convolution saves in small networks
 _ERRORS = 3.0  # standard errors of the FLOP of steps that differ, as with batches of any length
+_COARSE = 0.1  # a larger tolerance does not show the same work
 _ROUGH = 0.05  # tolerance of bytes, blocks and times of kernels
 _HIDDEN = "compiled code and graphs hide operators"
 _NO_SHAPES = (
@@ -101,8 +103,7 @@ class _Comparison:
         fields = ("what", "a", "b", "a_name", "b_name")
         self._rows = {row["what"]: _Row(*(row[field] for field in fields)) for row in rows}
         error = self._row("error")
-        errors = (error.a or 0.0) + (error.b or 0.0)
-        self._tolerance = _TOLERANCE + _ERRORS * errors / 100
+        self._tolerance = _TOLERANCE + _ERRORS * hypot(error.a or 0.0, error.b or 0.0) / 100
         # Without the strides of convolutions on a side, shapes alone are compared.
         if not self._row("FLOP").is_known:
             size = self._row("size")
@@ -126,6 +127,11 @@ class _Comparison:
             return Work(SameWork.UNKNOWN, reason=f"{_HIDDEN} of A", beside=self._beside())
         if more:
             return self._other(SameWork.MORE, more)
+        if self._tolerance > _COARSE:
+            reason = (
+                f"steps vary, so that their means are known to {100 * self._tolerance:.0f} % only"
+            )
+            return Work(SameWork.UNKNOWN, reason=f"{reason}; record more steps")
         return self._same()
 
     def without_shapes(self, *, is_stated: bool) -> Work:

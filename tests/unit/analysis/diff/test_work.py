@@ -117,6 +117,16 @@ def test_unknown_strides_leave_shapes_to_compare() -> None:
 def test_steps_of_any_length_widen_the_tolerance() -> None:
     assert compared({"FLOP": 0.97e12}).verdict is SameWork.LESS
     assert compared({"FLOP": 0.97e12, "error": 1.0}).verdict is SameWork.SAME
+    assert compared({"FLOP": 0.90e12, "error": 1.0}).verdict is SameWork.LESS
+
+
+def test_steps_that_vary_too_much_show_no_same_work() -> None:
+    work = compared({"FLOP": 0.9e12, "error": 5.0})
+    assert work.verdict is SameWork.UNKNOWN
+    assert work.reason == (
+        "steps vary, so that their means are known to 16 % only; record more steps"
+    )
+    assert compared({"FLOP": 0.5e12, "error": 5.0}).verdict is SameWork.LESS
 
 
 @pytest.mark.parametrize(

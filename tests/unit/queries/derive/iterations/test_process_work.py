@@ -134,3 +134,25 @@ def test_convolutions_and_attention_tell_samples_and_positions(tmp_path: Path) -
     assert found["forward_flop"] == convolution * 64 + attention
     assert found["forward_size"] == convolution * 256 + attention
     assert (found["kernels"], found["matrix_kernels"], found["input_bytes"]) == (1, 1, 0)
+
+
+@pytest.mark.parametrize(
+    ("name", "weights"),
+    [("aten::mkldnn_rnn_layer", [[32, 6], [32, 8]]), ("aten::_cudnn_rnn", [[[32, 6], [32, 8]]])],
+)
+def test_fused_recurrent_layers_use_their_weights_at_each_position(
+    tmp_path: Path, name: str, weights: list[Any]
+) -> None:
+    events = []
+    for number in range(3):
+        start = 1000 * number
+        events += [
+            event("user_annotation", f"step {number}", start, 1000),
+            operator("aten::mm", start + 5, 2, **dims([4, 5], [5, 6])),
+            operator(name, start + 10, 5, **dims([10, 8, 6], *weights, [32], [32])),
+            operator(f"{name}_backward", start + 30, 5, **dims([10, 8, 6], *weights, [32])),
+        ]
+    found = answer(tmp_path, events)
+    forward = 2 * 10 * 8 * (32 * 6 + 32 * 8)
+    assert found["forward_flop"] == forward + 2 * 4 * 5 * 6
+    assert found["backward_flop"] == 2 * forward

@@ -121,7 +121,8 @@ SELECT * EXCLUDE (position) FROM (
         b / nullif(a, 0) AS ratio, NULL AS a_name, NULL AS b_name, 19 AS position
     FROM kernel_pair HAVING count(*) > 0
     UNION ALL
-    SELECT 'matrix time', 'ns of these kernels', sum(a_ns ORDER BY a_ns) AS a,
+    SELECT 'matrix time', 'ns of matrix kernels that both run equally often',
+        sum(a_ns ORDER BY a_ns) AS a,
         sum(b_ns ORDER BY b_ns) AS b, b / nullif(a, 0), NULL, NULL, 20
     FROM kernel_pair HAVING count(*) > 0
     UNION ALL

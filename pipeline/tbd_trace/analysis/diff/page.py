@@ -6,7 +6,6 @@ from dataclasses import replace
 
 from tbd_trace.analysis.diff.headline import headline
 from tbd_trace.analysis.diff.result import Comparison, Part, changed, parts
-from tbd_trace.analysis.diff.verdict import Verdict
 from tbd_trace.analysis.report.drawing import plot_block
 from tbd_trace.analysis.report.page import (
     Block,
@@ -27,26 +26,36 @@ _UNKNOWN = "\N{EN DASH}"
 def render(comparison: Comparison) -> bytes:
     """Format a comparison as a self-contained HTML file."""
     a, b = (", ".join(side.names) for side in (comparison.a, comparison.b))
-    sections = [_verdict(comparison.verdict, headline(comparison.verdict, comparison.work))]
+    sections = [_verdict(comparison)]
     sections += [_section(comparison, part) for part in parts(comparison, 0)]
     return render_page(
         Page(title="Two runs side by side", subtitle=f"A: {a}. B: {b}.", sections=sections)
     )
 
 
-def _verdict(verdict: Verdict, words: str) -> Section:
+def _verdict(comparison: Comparison) -> Section:
+    verdict, work = comparison.verdict, comparison.work
     interval = _UNKNOWN
     if verdict.low_pct is not None and verdict.high_pct is not None:
         interval = f"{verdict.low_pct:+.2f} to {verdict.high_pct:+.2f}"
     source = {"evidence": "B against A", "query": "diff iterations", "link": "iterations"}
     figures = [
-        Figure("Verdict", words, **source),
+        Figure("Verdict", str(verdict.word), **source),
+        Figure(
+            "Work of a step",
+            str(work.verdict),
+            evidence="B against A",
+            query="diff work",
+            link="work",
+        ),
         Figure("Change of an iteration", _percent(verdict.change_pct), "%", **source),
         Figure(f"{verdict.confidence_pct or 95:.3g} % interval", interval, "%", **source),
         Figure("Noise floor", _percent(verdict.noise_pct, signed=False), "%", **source),
     ]
     sentence = f"{verdict.sentence[:1].upper()}{verdict.sentence[1:]}"
-    blocks: list[Block] = [Figures(figures), Note(sentence)]
+    words = headline(verdict, work)
+    blocks: list[Block] = [Figures(figures), Note(f"{words[:1].upper()}{words[1:]}.")]
+    blocks.append(Note(sentence))
     blocks += [Note(caveat) for caveat in verdict.caveats]
     return Section("verdict", "Verdict", "Is B faster or slower than A, beyond noise?", blocks)
 

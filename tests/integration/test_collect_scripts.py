@@ -58,6 +58,15 @@ def labels(capture: Path) -> list[str]:
     return found
 
 
+def causes(capture: Path) -> dict[str, float]:
+    """Return the share of each cause in percent."""
+    asked = subprocess.run(
+        [sys.executable, "-m", "tbd_trace", "why", capture, "--format", "json"],
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    return {entry["cause"]: entry["share_pct"] for entry in json.loads(asked.stdout)["causes"]}
+
+
 def numbered(first: int, count: int) -> list[str]:
     return [f"iteration {n}" for n in range(first, first + count)]
 
@@ -111,6 +120,9 @@ def test_a_short_training_ends_by_itself(package: str, script: str, tmp_path: Pa
     assert done.returncode == 0, done.stderr
     assert labels(tmp_path / "c") == numbered(2, 8)
     assert document(tmp_path / "c")["iterations"] == 8
+    ranges = tbd_trace.open(tmp_path / "c").query("nvtx_summary").rows(named=True)
+    (loads,) = (row["instances"] for row in ranges if row["range_name"].endswith("phase:data"))
+    assert loads >= 7  # HF Trainer gets the batch of the next step before it ends this one
 
 
 @pytest.mark.slow
@@ -140,6 +152,8 @@ def test_an_hour_of_training_is_answered_soon(tmp_path: Path) -> None:
     done = collect("-o", tmp_path / "c", "--", sys.executable, LONG, timeout=60)
     assert done.returncode == 0, done.stderr
     assert done.stderr.endswith(f"note: next: tbd-trace why {tmp_path}/c\n")
+    # The script sleeps before each step, but not in a loader.
+    assert causes(tmp_path / "c").keys() & {"input_pipeline", "cpu_work"} == {"cpu_work"}
     asked = subprocess.run(
         [sys.executable, "-m", "tbd_trace", "why", tmp_path / "c"],
         capture_output=True, text=True, check=False,

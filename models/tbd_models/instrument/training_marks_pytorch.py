@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -15,6 +16,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 from tbd_models.instrument.layer import Layer
 from tbd_models.instrument.layers_pytorch import Measurement
+from tbd_models.instrument.loader_pytorch import LoaderCalls
 from tbd_models.instrument.marks import Marks, NoMarks, NvtxMarks
 from tbd_models.instrument.progress import Progress
 from tbd_models.instrument.pytorch import LayerMarks
@@ -23,10 +25,11 @@ from tbd_models.instrument.pytorch import LayerMarks
 class TrainingMarks:
     """Mark iterations, phases and layers of a training loop until ``remove``.
 
-    An iteration ends with an optimizer step. Within it, the time up to the forward pass is the
-    phase ``data``, that between forward and backward pass ``loss``; with gradient accumulation
-    phases repeat. Time after a backward pass belongs to no phase until the next forward pass or
-    optimizer step. A step skipped by a gradient scaler ends no iteration.
+    An iteration ends with an optimizer step. Within it, calls of a ``DataLoader`` between the
+    other phases are the phase ``data``; a loop without one has none, because loading looks like
+    logging there. The time between forward and backward pass is the phase ``loss``. With
+    gradient accumulation phases repeat. All other time before a forward pass or after a backward
+    pass belongs to no phase. A step skipped by a gradient scaler ends no iteration.
     """
 
     def __init__(
@@ -72,8 +75,10 @@ class TrainingMarks:
         self._number = first
         self._without_layers = range(first + 1, window - 1)
         self._steps_now = False
+        self._thread = 0
         self._iteration: Any = None
-        self._phase: Any = None
+        self._phase: str | None = None
+        self._phase_range: Any = None
         self._layer_marks = LayerMarks(layers, self._marks)
         self._handles: list[Any] = [
             optimizer.register_step_pre_hook(self._step_begins),
@@ -86,6 +91,7 @@ class TrainingMarks:
             ]
         self._backward = torch.autograd.backward
         torch.autograd.backward = self._marked_backward
+        self._loader_calls = LoaderCalls(self._loading)
         self._begin_iteration()
 
     def remove(self) -> None:
@@ -96,6 +102,7 @@ class TrainingMarks:
         if self._measurement is not None:
             self._end_measurement()
         torch.autograd.backward = self._backward
+        self._loader_calls.remove()
 
     def remove_layers(self) -> None:
         """Remove the marks of layers only."""
@@ -113,14 +120,30 @@ class TrainingMarks:
             self._layer_marks.add()
         self._progress.iteration_begins(self._number)
         self._iteration = self._marks.start(f"iteration {self._number}")
-        self._enter("data")
+        self._thread = threading.get_ident()
         self._number += 1
 
     def _enter(self, phase: str | None) -> None:
         # None ends the current phase without beginning another.
         if self._phase is not None:
-            self._marks.end(self._phase)
-        self._phase = None if phase is None else self._marks.start(f"phase:{phase}")
+            self._marks.end(self._phase_range)
+        self._phase = phase
+        if phase is not None:
+            self._phase_range = self._marks.start(f"phase:{phase}")
+
+    @contextmanager
+    def _loading(self) -> Iterator[None]:
+        # Other threads load for themselves; inside another phase, such as the loss, a loader does
+        # not feed the forward pass.
+        if self._phase is not None or threading.get_ident() != self._thread:
+            yield
+            return
+        self._enter("data")
+        try:
+            yield
+        finally:
+            if self._phase == "data":
+                self._enter(None)
 
     def _forward_begins(self, model: nn.Module, _inputs: Any) -> None:
         if not (model.training and torch.is_grad_enabled()):

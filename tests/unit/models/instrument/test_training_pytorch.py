@@ -98,7 +98,7 @@ def _check_tiling(ranges: Ranges) -> None:
     """Phases follow one another inside their iteration, nothing else between them."""
     phases = ranges.of("phase:")
     for (before, _, end), (_, start, _) in itertools.pairwise(phases):
-        # Between an optimizer's step and the data of the next lie the ends of both iterations.
+        # Between an optimizer's step and the next forward pass lie the ends of both iterations.
         assert start - end == (3 if before == "optimizer" else 1)
     numbers = [text for text, _, _ in ranges.of("iteration ")]
     assert numbers == [str(number) for number in range(len(numbers))]
@@ -108,9 +108,9 @@ def test_phases_of_a_plain_loop(marked: tuple[Ranges, nn.Module, Any]) -> None:
     ranges, model, optimizer = marked
     for _ in range(3):
         _iterate(model, optimizer)
-    assert ranges.phases() == [["data", "forward", "loss", "backward", "optimizer"]] * 3
+    assert ranges.phases() == [["forward", "loss", "backward", "optimizer"]] * 3
     _check_tiling(ranges)
-    assert {text for text, _ in ranges.open.values()} == {"iteration 3", "phase:data"}
+    assert {text for text, _ in ranges.open.values()} == {"iteration 3"}
 
 
 def test_layers_lie_inside_their_phases(marked: tuple[Ranges, nn.Module, Any]) -> None:
@@ -161,7 +161,7 @@ def test_gradient_accumulation_repeats_phases(marked: tuple[Ranges, nn.Module, A
     for _ in range(2):
         _iterate(model, optimizer, passes=3)
     passes = ["forward", "loss", "backward"] * 3
-    assert ranges.phases() == [["data", *passes, "optimizer"]] * 2
+    assert ranges.phases() == [[*passes, "optimizer"]] * 2
 
 
 def test_a_gradient_scaler_that_is_off_changes_nothing(
@@ -174,7 +174,7 @@ def test_a_gradient_scaler_that_is_off_changes_nothing(
         scaler.unscale_(optimizer)
         scaler.step(optimizer)
         scaler.update()
-    assert ranges.phases() == [["data", "forward", "loss", "backward", "optimizer"]] * 2
+    assert ranges.phases() == [["forward", "loss", "backward", "optimizer"]] * 2
     _check_tiling(ranges)
 
 
@@ -187,7 +187,7 @@ def test_evaluation_has_no_phases(marked: tuple[Ranges, nn.Module, Any]) -> None
         model.train()
         with torch.no_grad():
             model(torch.randn(BATCH, 4))
-    assert ranges.phases() == [["data", "forward", "loss", "backward", "optimizer"]] * 2
+    assert ranges.phases() == [["forward", "loss", "backward", "optimizer"]] * 2
 
 
 def test_loops_go_on_after_errors(marked: tuple[Ranges, nn.Module, Any]) -> None:
@@ -200,7 +200,7 @@ def test_loops_go_on_after_errors(marked: tuple[Ranges, nn.Module, Any]) -> None
         broken.sum().backward()
     _iterate(model, optimizer)
     assert ranges.phases() == [
-        ["data", "forward", "loss", "forward", "loss", "backward", "forward", "loss", "backward",
+        ["forward", "loss", "forward", "loss", "backward", "forward", "loss", "backward",
          "optimizer"]
     ]  # fmt: skip
     _check_tiling(ranges)

@@ -214,12 +214,12 @@ class Session:
         timelines = profiler(str(planned_run.tool)).timelines
         assert timelines is not None
         try:
-            if self._training.get("has_ended") and not self._training["iterations"]:
-                raise NoRangesError("no iteration was recorded")
             profile = timelines.profile(
                 planned_run, printed, lambda text: self._say(f"timeline: {text}")
             )
-            timelines.check(profile, on_gpu, printed)
+            contents = timelines.check(profile, on_gpu, printed)
+            if self._training.get("has_ended") and not self._training["iterations"]:
+                raise NoRangesError("no iteration was recorded", kernels=contents.kernels)
         except NoRangesError as error:
             if isinstance(self._target, Workload):
                 raise

@@ -10,6 +10,7 @@ from typing import TypeVar
 from tbd_collectors import workload
 from tbd_collectors.collection_request import Command, Profiling, Workload
 from tbd_collectors.process import CollectionError
+from tbd_collectors.profile_stats import Contents
 from tbd_trace.machine.inspection import Finding
 
 THROUGHPUT = "throughput"
@@ -96,7 +97,7 @@ class Timelines:
     # first says so.
     profile: Callable[[Run, Sequence[str], Callable[[str], None]], Path]
     # Raises NothingRecordedError if the profile lacks events; the flag requires kernels too.
-    check: Callable[[Path, bool, Sequence[str]], object]
+    check: Callable[[Path, bool, Sequence[str]], Contents]
 
 
 @dataclass(frozen=True, slots=True)

@@ -115,15 +115,8 @@ class Recording:
         self._say(f"{self._run.name}: {count} iterations recorded{rest}")
 
     def report(self) -> dict[str, Any]:
-        """Return what the program reported, empty before its training; see progress.Progress.
-
-        A profiler outside the program records the warm-up, too, which counts in a short training.
-        """
-        found = read_json(self._request.file)
-        if found and not found["iterations"] and not self._run.in_program:
-            first = found["first_marked"]
-            return found | {"warmup": first, "iterations": found["steps"] - first}
-        return found
+        """Return what the program reported, empty before its training; see progress.Progress."""
+        return read_json(self._request.file)
 
     def _read(self) -> None:
         with suppress(OSError):

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 import pytest
@@ -87,11 +88,12 @@ def test_two_lines_mark_a_training_loop(tmp_path: Path) -> None:
     pytest.importorskip("torch")
     script, capture = tmp_path / "train.py", tmp_path / "capture"
     script.write_text(TRAINING, encoding="utf-8")
-    done = collect("-o", capture, "--", sys.executable, script)
+    done = collect("--warmup", "1", "-o", capture, "--", sys.executable, script)
     assert done.returncode == 0, done.stderr
     traces = tbd_trace.open(capture)
     # The iteration that began after the last step is none.
-    assert traces.query("iteration_timing").height == 6
+    labels = traces.query("iteration_timing")["label"].to_list()
+    assert labels == [f"iteration {n}" for n in range(1, 6)]
     table = traces.query("layer_time")
     found = {(row["layer"], row["layer_type"], row["phase"]) for row in table.to_dicts()}
     for layer in (("0", "Linear"), ("1", "ReLU"), ("2", "LSTM")):
@@ -114,7 +116,7 @@ def test_two_lines_mark_a_training_loop(tmp_path: Path) -> None:
 def test_a_loop_is_marked_without_a_change(tmp_path: Path) -> None:
     pytest.importorskip("torch")
     script, capture = ZERO_EDIT / "plain_loop.py", tmp_path / "capture"
-    done = collect("-o", capture, "--", sys.executable, script)
+    done = collect("--warmup", "2", "-o", capture, "--", sys.executable, script)
     assert done.returncode == 0, done.stderr
     assert "iterations are steps of SGD, layers those of Classifier" in done.stderr
     assert document(capture)["framework"] == "pytorch"
@@ -125,6 +127,40 @@ def test_a_loop_is_marked_without_a_change(tmp_path: Path) -> None:
     found = {(row["layer"], row["layer_type"], row["phase"]) for row in table.to_dicts()}
     for phase in ("forward", "backward"):
         assert {("features.0", "Linear", phase), ("head", "Linear", phase)} <= found
+
+
+@pytest.mark.slow
+def test_the_warm_up_is_recorded_but_does_not_count(tmp_path: Path) -> None:
+    """A slow warm-up, which nsys records from the start of the program on."""
+    pytest.importorskip("torch")
+    capture = tmp_path / "capture"
+    script = (ZERO_EDIT / "long_loop.py", "--pause", "0.01", "--slow-steps", "12")
+    window = ("--warmup", "14", "--iterations", "6")
+    done = collect(*window, "-o", capture, "--", sys.executable, *script)
+    assert done.returncode == 0, done.stderr
+    assert (document(capture)["warmup"], document(capture)["iterations"]) == (14, 6)
+    traces = tbd_trace.open(capture)
+    timing = traces.query("iteration_timing")
+    assert timing["label"].to_list() == [f"iteration {n}" for n in range(14, 20)]
+    ranges = traces.query("nvtx_summary").rows(named=True)
+    found = {row["range_name"].removeprefix("tbd_trace:"): row for row in ranges}
+    assert {f"warm-up {n}" for n in range(2, 14)} <= found.keys()
+    assert found["phase:forward"]["instances"] == found["layer:0"]["instances"] == 6
+    slow = [found[f"warm-up {n}"]["total_ns"] for n in range(2, 12)]
+    assert min(slow) > 2 * median(timing["host_ns"])
+
+
+@pytest.mark.slow
+def test_a_training_that_ends_in_its_warm_up(tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    script = (sys.executable, ZERO_EDIT / "long_loop.py", "--steps", "5")
+    done = collect("-o", tmp_path / "c", "--", *script)
+    assert done.returncode == 1
+    why = "no iteration was recorded: the program trained 5 steps, of which 5 are warm-up"
+    assert f"{why}; --warmup 2 records 3 of them; no capture was written" in done.stderr
+    done = collect("-o", tmp_path / "c", "--warmup", "2", "--", *script)
+    assert done.returncode == 0, done.stderr
+    assert tbd_trace.open(tmp_path / "c").query("iteration_timing").height == 3
 
 
 @pytest.mark.slow

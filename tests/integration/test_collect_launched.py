@@ -76,10 +76,7 @@ def test_ranks_of_a_node(tmp_path: Path) -> None:
 def test_ranks_under_nsys(tmp_path: Path) -> None:
     done = torchrun(*collect(tmp_path / "job", SCRIPT, profiler="nsys"))
     assert done.returncode == 0, done.stderr
-    assert {path.name for path in (tmp_path / "job").iterdir()} == {"job.json", "rank=0", "rank=1"}
-    labels = tbd_trace.open(tmp_path / "job").query("iteration_timing")["label"].to_list()
-    for number in range(2, WARMUP + ITERATIONS):
-        assert labels.count(f"iteration {number}") == 2
+    check_job(tmp_path / "job")
 
 
 @pytest.mark.slow

@@ -13,7 +13,7 @@ from mxnet import autograd, gluon
 
 from tbd_models import auto
 from tbd_models.auto.report import report
-from tbd_models.instrument.marks import Marks, NoMarks, NvtxMarks, marked
+from tbd_models.instrument.marks import Marks, NoMarks, NvtxMarks, iteration_text, marked
 from tbd_models.instrument.progress import Progress, requested
 
 _ENGINE = "NaiveEngine"
@@ -79,7 +79,8 @@ class _Training:
             if self._progress.ends_window(self._number):
                 self._marks = NoMarks()
             self._progress.iteration_begins(self._number)
-            self._iteration = self._marks.start(f"iteration {self._number}")
+            text = iteration_text(self._number, self._progress.window)
+            self._iteration = self._marks.start(text)
 
     def _begin(self) -> None:
         marks = NvtxMarks()

@@ -8,7 +8,7 @@ from torch._C._distributed_c10d import GradBucket
 from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import allreduce_hook
 from torch.nn.parallel import DistributedDataParallel
 
-from tbd_models.instrument.marks import Marks
+from tbd_models.instrument.marks import Marks, WindowMarks
 from tbd_models.instrument.profiler_pytorch import RecordFunctionMarks
 
 
@@ -30,8 +30,11 @@ def mark_buckets(model: DistributedDataParallel, marks: Marks) -> None:
 def _ends_with(
     future: torch.futures.Future[Tensor], handle: object, marks: Marks
 ) -> torch.futures.Future[Tensor]:
-    if isinstance(marks, RecordFunctionMarks):
-        return marks.end_with(handle, future)
+    if handle is None:
+        return future
+    receiver = marks.receiver if isinstance(marks, WindowMarks) else marks
+    if isinstance(receiver, RecordFunctionMarks):
+        return receiver.end_with(handle, future)
 
     def ended(completed: torch.futures.Future[Tensor]) -> Tensor:
         marks.end(handle)

@@ -6,14 +6,15 @@ from typing import Any
 
 import keras
 
-from tbd_models.instrument.marks import Marks, NoMarks, NvtxMarks
+from tbd_models.instrument.marks import Marks, NoMarks, NvtxMarks, iteration_text
 from tbd_models.instrument.progress import Progress, requested
 
 
 class IterationMarks(keras.callbacks.Callback):
     """Mark iterations as a callback of ``fit``.
 
-    An iteration is a batch of ``fit``, without the time between batches. ``marks`` defaults to
+    An iteration is a batch of ``fit``, without the time between batches; those before the window
+    that ``tbd-trace collect`` asks for are marked as its warm-up. ``marks`` defaults to
     NVTX, which raises ImportError without the package ``nvtx``.
     """
 
@@ -27,7 +28,7 @@ class IterationMarks(keras.callbacks.Callback):
         if self._progress.ends_window(self._number):
             self._marks = NoMarks()
         self._progress.iteration_begins(self._number)
-        self._marks.push(f"iteration {self._number}")
+        self._marks.push(iteration_text(self._number, self._progress.window))
         self._number += 1
 
     def on_train_batch_end(self, batch: int, logs: Any = None) -> None:

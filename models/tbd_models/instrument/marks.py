@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Protocol
@@ -22,6 +23,17 @@ EVERY_RANK_VARIABLE = "TBD_TRACE_EVERY_RANK"
 PROGRESS_VARIABLE = "TBD_TRACE_PROGRESS"
 # File for the report of automatic marks (tbd_models.auto).
 REPORT_VARIABLE = "TBD_TRACE_AUTO"
+
+
+def iteration_text(number: int, window: int) -> str:
+    """Return the text of an iteration's range.
+
+    Args:
+        number: the iteration.
+        window: the first one that is analysed. A profiler outside the program records those before
+            it, too; queries do not take their text for an iteration.
+    """
+    return f"warm-up {number}" if number < window else f"iteration {number}"
 
 
 class Marks(Protocol):
@@ -75,6 +87,41 @@ class NvtxMarks:
 
     def end(self, handle: Any) -> None:
         self._nvtx.end_range(handle)
+
+
+class WindowMarks:
+    """Marks that emit only ranges that begin while ``is_open`` is true.
+
+    ``is_open`` may change at any time: a range that was emitted ends, and no other one does.
+    """
+
+    def __init__(self, receiver: Marks) -> None:
+        self.receiver = receiver
+        self.is_open = False
+        self._threads = threading.local()
+
+    def push(self, text: str) -> None:
+        self._emitted().append(self.is_open)
+        if self.is_open:
+            self.receiver.push(text)
+
+    def pop(self) -> None:
+        if self._emitted().pop():
+            self.receiver.pop()
+
+    def start(self, text: str) -> Any:
+        return self.receiver.start(text) if self.is_open else None
+
+    def end(self, handle: Any) -> None:
+        if handle is not None:
+            self.receiver.end(handle)
+
+    def _emitted(self) -> list[bool]:
+        # For each open range of the thread, whether it was emitted.
+        if not hasattr(self._threads, "emitted"):
+            self._threads.emitted = []
+        emitted: list[bool] = self._threads.emitted
+        return emitted
 
 
 @contextmanager

@@ -17,7 +17,7 @@ from torch.nn.parallel import DistributedDataParallel
 from tbd_models.instrument.layer import Layer
 from tbd_models.instrument.layers_pytorch import Measurement
 from tbd_models.instrument.loader_pytorch import LoaderCalls
-from tbd_models.instrument.marks import Marks, NoMarks, NvtxMarks
+from tbd_models.instrument.marks import Marks, NvtxMarks, WindowMarks, iteration_text
 from tbd_models.instrument.progress import Progress
 from tbd_models.instrument.pytorch import LayerMarks
 
@@ -58,10 +58,14 @@ class TrainingMarks:
             first: number of the first iteration.
             called: modules that the loop calls, if it does not call ``model`` itself.
             progress: gets the begin and end of iterations; marks end with its window.
-            window: number of the first iteration that is analysed. Before it, layers are marked
-                in the first and in the last iteration only: their marks slow down the program.
+            window: number of the first iteration that is analysed. Before it, the only ranges are
+                ``warm-up N`` around iterations; queries count ``iteration N`` alone. Layers have
+                hooks in the first iteration and from the one before the window on, because hooks
+                slow down the program, too.
         """
-        self._marks = NvtxMarks() if marks is None else marks
+        self._marks = WindowMarks(NvtxMarks() if marks is None else marks)
+        # The first range of a process takes long; this one marks no iteration, phase or layer.
+        self._marks.receiver.end(self._marks.receiver.start("marks begin"))
         # Layers have the names that they have on one rank.
         layers = model.module if isinstance(model, DistributedDataParallel) else model
         if isinstance(model, DistributedDataParallel):
@@ -73,8 +77,10 @@ class TrainingMarks:
         self._measurement = Measurement(layers) if layers_file is not None else None
         self._measured_passes = 0
         self._number = first
+        self._window = window
         self._without_layers = range(first + 1, window - 1)
         self._steps_now = False
+        self._has_ended = False  # the window
         self._thread = 0
         self._iteration: Any = None
         self._phase: str | None = None
@@ -112,14 +118,16 @@ class TrainingMarks:
         self._between(self._number)
         if self._progress.ends_window(self._number):
             self._layer_marks.remove()
-            self._marks = NoMarks()
+            self._has_ended = True
         elif self._number in self._without_layers:
             if not _is_compiled():
                 self._layer_marks.remove()
         elif self._number == self._without_layers.stop:
             self._layer_marks.add()
         self._progress.iteration_begins(self._number)
-        self._iteration = self._marks.start(f"iteration {self._number}")
+        self._marks.is_open = self._window <= self._number and not self._has_ended
+        text = iteration_text(self._number, self._window)
+        self._iteration = None if self._has_ended else self._marks.receiver.start(text)
         self._thread = threading.get_ident()
         self._number += 1
 

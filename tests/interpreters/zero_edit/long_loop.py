@@ -13,6 +13,7 @@ parser.add_argument("--times", default="/dev/null", help="file for the ends of t
 parser.add_argument("--steps", type=int, default=360_000)
 parser.add_argument("--fail-at", type=int, default=-1)
 parser.add_argument("--pause", type=float, default=0.01, help="seconds before a step")
+parser.add_argument("--slow-steps", type=int, default=0, help="first steps, with 10 pauses each")
 parser.add_argument("--ignore-sigint", action="store_true")
 options = parser.parse_args()
 
@@ -27,7 +28,7 @@ with Path(options.times).open("w") as times:
     for step in range(options.steps):
         if step == options.fail_at:
             raise ValueError(f"no sample of step {step}")
-        time.sleep(options.pause)
+        time.sleep(options.pause * (10 if step < options.slow_steps else 1))
         inputs, labels = torch.randn(16, 8), torch.randint(3, (16,))
         optimizer.zero_grad()
         criterion(model(inputs), labels).backward()

@@ -3,12 +3,21 @@
 from __future__ import annotations
 
 import sys
+import threading
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from tbd_models.instrument.marks import DOMAIN, Marks, NoMarks, NvtxMarks, marked
+from tbd_models.instrument.marks import (
+    DOMAIN,
+    Marks,
+    NoMarks,
+    NvtxMarks,
+    WindowMarks,
+    iteration_text,
+    marked,
+)
 
 
 @pytest.fixture
@@ -70,3 +79,51 @@ def test_marks_work_without_a_profiler() -> None:
     _use(NoMarks())
     pytest.importorskip("nvtx")
     _use(NvtxMarks())
+
+
+def _ranges(calls: list[Any]) -> list[tuple[str, ...]]:
+    return [call[:2] if call[0] in ("push_range", "start_range") else call[:1] for call in calls]
+
+
+def test_ranges_of_a_window_are_emitted_alone(calls: list[Any]) -> None:
+    marks = WindowMarks(NvtxMarks())
+    before = marks.start("phase:before")
+    marks.push("layer:before")
+    marks.is_open = True
+    marks.push("layer:inside")
+    inside = marks.start("phase:inside")
+    marks.is_open = False
+    marks.push("layer:after")
+    after = marks.start("phase:after")
+    for handle in (before, inside, after):
+        marks.end(handle)
+    for _ in range(3):
+        marks.pop()
+    assert _ranges(calls) == [
+        ("push_range", "layer:inside"),
+        ("start_range", "phase:inside"),
+        ("end_range",),
+        ("pop_range",),
+    ]
+
+
+def test_each_thread_ends_its_own_ranges(calls: list[Any]) -> None:
+    marks = WindowMarks(NvtxMarks())
+    marks.push("closed")
+    marks.is_open = True
+
+    def other() -> None:
+        with marked(marks, "open"):
+            pass
+
+    thread = threading.Thread(target=other)
+    thread.start()
+    thread.join()
+    marks.pop()
+    assert _ranges(calls) == [("push_range", "open"), ("pop_range",)]
+
+
+def test_iterations_before_the_window_are_warm_up() -> None:
+    texts = [iteration_text(number, 2) for number in range(4)]
+    assert texts == ["warm-up 0", "warm-up 1", "iteration 2", "iteration 3"]
+    assert iteration_text(0, 0) == "iteration 0"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import itertools
 import json
@@ -18,6 +19,7 @@ from torch import nn  # noqa: E402
 from tbd_models.instrument import training_marks_pytorch  # noqa: E402
 from tbd_models.instrument.layers_pytorch import measure  # noqa: E402
 from tbd_models.instrument.marks import LAYERS_VARIABLE  # noqa: E402
+from tbd_models.instrument.progress import Progress, ProgressRequest  # noqa: E402
 from tbd_models.instrument.training_pytorch import TrainingMarks, instrument  # noqa: E402
 
 BATCH = 3
@@ -124,29 +126,61 @@ def test_layers_lie_inside_their_phases(marked: tuple[Ranges, nn.Module, Any]) -
         assert all(begin < start and end < finish for _, start, end in found)
 
 
-def _iterations_with_layers(model: nn.Module, optimizer: Any, window: int) -> list[str]:
+def test_before_the_window_only_the_warm_up_is_marked() -> None:
+    model, optimizer = _model()
     ranges = Ranges()
-    marks = TrainingMarks(model, optimizer, ranges, window=window)
-    for _ in range(7):
+    marks = TrainingMarks(model, optimizer, ranges, window=3)
+    for _ in range(5):
         _iterate(model, optimizer)
     marks.remove()
-    layers = ranges.of("layer:")
-    assert not any(module._forward_hooks for module in model.modules())
-    return [
-        number
-        for number, begin, end in ranges.of("iteration ")
-        if any(begin < start and finish < end for _, start, finish in layers)
+    (_, begin, _), _ = ranges.of("iteration ")
+    assert [text for text, _, end in ranges.ended if end < begin] == [
+        "marks begin",
+        *(f"warm-up {number}" for number in range(3)),
     ]
+    assert [text for text, _, _ in ranges.of("iteration ")] == ["3", "4"]
+    assert ranges.phases() == [["forward", "loss", "backward", "optimizer"]] * 2
+
+
+def test_after_the_window_nothing_is_marked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(atexit, "register", lambda *_, **__: None)
+    model, optimizer = _model()
+    ranges = Ranges()
+    asked = ProgressRequest(tmp_path / "p", 2, 1, 0, in_program=False, stopped=tmp_path / "s")
+    progress = Progress(asked)
+    marks = TrainingMarks(model, optimizer, ranges, progress=progress, window=progress.window)
+    for _ in range(3):
+        _iterate(model, optimizer)
+    at_end = ranges.now
+    for _ in range(2):
+        _iterate(model, optimizer)
+    marks.remove()
+    assert [text for text, _, _ in ranges.of("iteration ")] == ["1", "2"]
+    assert (ranges.now, ranges.open) == (at_end, {})
+
+
+def _iterations_with_layers(model: nn.Module, optimizer: Any, window: int) -> list[str]:
+    marks = TrainingMarks(model, optimizer, Ranges(), window=window)
+    found = []
+    for number in range(7):
+        if model[0]._forward_hooks:
+            found.append(str(number))
+        _iterate(model, optimizer)
+    marks.remove()
+    assert not any(module._forward_hooks for module in model.modules())
+    return found
 
 
 @pytest.mark.parametrize(
     ("window", "expected"), [(0, "0123456"), (1, "0123456"), (2, "0123456"), (5, "0456")]
 )
-def test_layers_are_marked_for_the_window(window: int, expected: str) -> None:
+def test_layers_have_hooks_for_the_window(window: int, expected: str) -> None:
     assert "".join(_iterations_with_layers(*_model(), window)) == expected
 
 
-def test_layers_of_a_compiled_program_are_always_marked() -> None:
+def test_layers_of_a_compiled_program_always_have_hooks() -> None:
     torch.compiler.reset()
     model, optimizer = _model()
     model[0].forward = torch.compile(model[0].forward, backend="eager")

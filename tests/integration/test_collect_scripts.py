@@ -26,6 +26,7 @@ pytest.importorskip("torch")
 
 SCRIPTS = Path(__file__).parents[1] / "interpreters" / "zero_edit"
 LONG = SCRIPTS / "long_loop.py"
+GAN = SCRIPTS / "two_optimizers.py"
 WARMUP, ITERATIONS = 3, 6
 WINDOW = ("--warmup", str(WARMUP), "--iterations", str(ITERATIONS))
 TORCHRUN = (sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2")
@@ -78,13 +79,21 @@ def numbered(first: int, count: int) -> list[str]:
 @pytest.mark.parametrize(
     ("package", "command", "boundary"),
     [
-        (None, (sys.executable, SCRIPTS / "two_optimizers.py"), "the first of 2 optimizers"),
+        (None, (sys.executable, GAN), "steps of Adam, the first of 2 optimizers"),
+        (None, (sys.executable, GAN, "--critic-steps", "3"), "Adam, the rarest of 2 optimizers"),
         ("accelerate", (sys.executable, SCRIPTS / "accelerate_loop.py"), "steps of AdamW"),
         (None, (sys.executable, SCRIPTS / "data_parallel.py"), "steps of SGD"),
         (None, (*TORCHRUN, SCRIPTS / "data_parallel.py"), "steps of SGD"),
         (None, (sys.executable, LONG, "--ignore-sigint"), "steps of Adam"),
     ],
-    ids=["two-optimizers", "accelerate", "spawned", "torchrun", "ignores-sigint"],
+    ids=[
+        "two-optimizers",
+        "three-critic-steps",
+        "accelerate",
+        "spawned",
+        "torchrun",
+        "ignores-sigint",
+    ],
 )
 def test_enough_is_recorded_and_the_script_is_stopped(
     package: str | None, command: tuple[str | Path, ...], boundary: str, tmp_path: Path
@@ -96,6 +105,9 @@ def test_enough_is_recorded_and_the_script_is_stopped(
     assert done.returncode == 0, done.stderr
     assert f"timeline: {ITERATIONS} iterations recorded; the program is stopped" in done.stderr
     assert boundary in done.stderr
+    if command[1] == GAN:
+        layers = tbd_trace.open(capture).query("layer_time")["layer"].to_list()
+        assert {"Sequential", "Sequential2"} <= set(layers)  # of the critic and the generator
     assert "KeyboardInterrupt" not in done.stderr
     content = document(capture)
     assert (content["status"], content["warmup"]) == ("ok", WARMUP)

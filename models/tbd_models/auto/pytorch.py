@@ -3,13 +3,18 @@
 The first optimizer step shows the parameters that are trained, and the modules that hold them. The
 next iteration shows which of these the program calls. Marks begin with the one after it. Hooks on
 the found modules are used rather than global ones, with which ``torch.compile`` works differently.
+
+Several optimizers step in turn, or one of them less often, as that of a generator after several
+steps of its critic. An iteration ends with the step of the optimizer that steps least often.
 """
 
 from __future__ import annotations
 
 import atexit
 import gc
+from collections.abc import Iterable
 from typing import Any
+from weakref import WeakSet
 
 import torch
 from torch import nn
@@ -18,7 +23,7 @@ from torch.optim.optimizer import register_optimizer_step_post_hook
 from tbd_models import auto
 from tbd_models.auto.report import report
 
-_FIRST = 2  # the number of the first marked iteration
+_PATIENCE = 20  # steps of one optimizer in which others that exist may begin to step
 
 
 def install() -> None:
@@ -28,11 +33,15 @@ def install() -> None:
 
 
 class _Search:
-    # Iterations end with the steps of the optimizer that steps first.
+    # Iterations end with the steps of the optimizer that steps first, or of one that begins to step
+    # when that has stepped several times.
 
     def __init__(self) -> None:
         self._is_over = False
-        self._optimizers: list[torch.optim.Optimizer] = []
+        self._optimizers: list[torch.optim.Optimizer] = []  # in the order of their first steps
+        self._steps: list[int] = []  # of each of them
+        self._boundary = 0  # the one whose steps end iterations
+        self._existing: WeakSet[torch.optim.Optimizer] | None = None
         self._models: list[nn.Module] = []
         self._calls: _Calls | None = None
 
@@ -51,13 +60,34 @@ class _Search:
     def _advance(self, optimizer: torch.optim.Optimizer) -> None:
         if not self._optimizers:
             atexit.register(self._report_end)
-        is_first = bool(self._optimizers) and optimizer is self._optimizers[0]
-        if not is_first and all(optimizer is not known for known in self._optimizers):
-            self._optimizers.append(optimizer)
-            self._watch()
-        if is_first:
+        numbers = [n for n, known in enumerate(self._optimizers) if known is optimizer]
+        if not numbers:
+            self._add(optimizer)
+            return
+        (number,) = numbers
+        self._steps[number] += 1
+        if number == self._boundary and not self._awaits_another():
             self._mark()
             self._end()
+
+    def _add(self, optimizer: torch.optim.Optimizer) -> None:
+        if self._optimizers and self._steps[self._boundary] > 1:
+            self._boundary = len(self._optimizers)
+        self._optimizers.append(optimizer)
+        self._steps.append(1)
+        self._watch()
+
+    def _awaits_another(self) -> bool:
+        return self._steps[self._boundary] < _PATIENCE and self._others_exist()
+
+    def _others_exist(self) -> bool:
+        # Objects that wrap an optimizer, as those of Accelerate, have its parameters.
+        if self._existing is None:
+            self._existing = WeakSet(
+                one for one in gc.get_objects() if issubclass(type(one), torch.optim.Optimizer)
+            )
+        trained = _parameters(self._optimizers)
+        return any(not _parameters([one]) <= trained for one in self._existing)
 
     def _watch(self) -> None:
         if self._calls is not None:
@@ -76,38 +106,47 @@ class _Search:
             return
         self._calls.remove()
         model = self._models[0] if len(self._models) == 1 else _joined(self._models)
-        optimizer = self._optimizers[0]
-        training_marks(model, optimizer, None, requested(), first=_FIRST, called=called)
-        count = len(self._optimizers)
-        others = f", the first of {count} optimizers" if count > 1 else ""
+        optimizer, steps = self._optimizers[self._boundary], self._steps[self._boundary]
+        training_marks(model, optimizer, None, requested(), first=steps, called=called)
         report(
             framework="pytorch",
             framework_version=torch.__version__,
-            boundary=f"steps of {type(optimizer).__name__}{others}",
+            boundary=f"steps of {type(optimizer).__name__}{self._among()}",
             model=" and ".join(type(module).__name__ for module in self._models),
         )
 
+    def _among(self) -> str:
+        count = len(self._optimizers)
+        if count > 1:
+            return f", the {'rarest' if self._boundary else 'first'} of {count} optimizers"
+        if self._others_exist():
+            return f"; another optimizer has not stepped in {_PATIENCE} of them"
+        return ""
+
     def _report_end(self) -> None:
-        # The search ends with the second step, so a training that is still searched had one.
-        if not self._is_over:
-            report(framework="pytorch", framework_version=torch.__version__, steps=1)
+        if self._is_over:
+            return
+        steps, problem = self._steps[self._boundary], None
+        if steps > 1:
+            problem = f"another optimizer has not stepped in {steps} steps"
+        report(
+            framework="pytorch",
+            framework_version=torch.__version__,
+            steps=steps,
+            problem=problem,
+        )
 
     def _end(self) -> None:
         self._is_over = True
         if self._calls is not None:
             self._calls.remove()
         # References would keep models alive that the program has dropped.
-        self._optimizers, self._models, self._calls = [], [], None
+        self._optimizers, self._models, self._calls, self._existing = [], [], None, None
 
 
 def models(optimizers: list[torch.optim.Optimizer]) -> list[nn.Module]:
     """Return the outermost modules that hold parameters of some optimizers."""
-    trained = {
-        id(parameter)
-        for optimizer in optimizers
-        for group in optimizer.param_groups
-        for parameter in group["params"]
-    }
+    trained = _parameters(optimizers)
     # By the type: isinstance would run code of objects that imitate a class.
     modules = [
         module
@@ -117,6 +156,15 @@ def models(optimizers: list[torch.optim.Optimizer]) -> list[nn.Module]:
     holding = [module for module in modules if any(id(p) in trained for p in module.parameters())]
     inner = {id(child) for module in holding for child in module.modules() if child is not module}
     return [module for module in holding if id(module) not in inner]
+
+
+def _parameters(optimizers: Iterable[torch.optim.Optimizer]) -> set[int]:
+    return {
+        id(parameter)
+        for optimizer in optimizers
+        for group in getattr(optimizer, "param_groups", ())  # none before its __init__
+        for parameter in group["params"]
+    }
 
 
 def _joined(models: list[nn.Module]) -> nn.Module:

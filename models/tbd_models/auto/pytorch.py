@@ -22,12 +22,17 @@ from torch.optim.optimizer import register_optimizer_step_post_hook
 
 from tbd_models import auto
 from tbd_models.auto.report import report
+from tbd_models.instrument.trial_request import requested as requested_trial
 
 _PATIENCE = 20  # steps of one optimizer in which others that exist may begin to step
 
 
 def install() -> None:
-    """Wait for the first optimizer step."""
+    """Wait for the first optimizer step; apply a change of ``tbd-trace try``."""
+    if (request := requested_trial()) is not None:
+        from tbd_models.trial.program_pytorch import install as install_trial  # noqa: PLC0415
+
+        install_trial(request)
     # Never removed: a hook cannot remove itself while PyTorch iterates over the hooks.
     register_optimizer_step_post_hook(_Search().stepped)
 
@@ -105,6 +110,10 @@ class _Search:
             report(framework="pytorch", problem="no module with the trained parameters was called")
             return
         self._calls.remove()
+        if (request := requested_trial()) is not None and request.change is not None:
+            from tbd_models.trial.changes_pytorch import apply_to_models  # noqa: PLC0415
+
+            apply_to_models(request.change, self._models, called)
         model = self._models[0] if len(self._models) == 1 else _joined(self._models)
         optimizer, steps = self._optimizers[self._boundary], self._steps[self._boundary]
         training_marks(model, optimizer, None, requested(), first=steps, called=called)

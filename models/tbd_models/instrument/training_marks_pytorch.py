@@ -17,7 +17,7 @@ from torch.nn.parallel import DistributedDataParallel
 from tbd_models.instrument.layer import Layer
 from tbd_models.instrument.layers_pytorch import Measurement
 from tbd_models.instrument.loader_pytorch import LoaderCalls
-from tbd_models.instrument.marks import Marks, NvtxMarks, WindowMarks, iteration_text
+from tbd_models.instrument.marks import Marks, NoMarks, NvtxMarks, WindowMarks, iteration_text
 from tbd_models.instrument.progress import Progress
 from tbd_models.instrument.pytorch import LayerMarks
 
@@ -51,7 +51,7 @@ class TrainingMarks:
         Args:
             model: module with the layers.
             optimizer: its step ends an iteration.
-            marks: receiver of the ranges; None for NVTX.
+            marks: receiver of the ranges; None for NVTX. Without marks, iterations are only timed.
             batch_size: samples per forward pass.
             layers_file: file for sizes and FLOP of the layers.
             between: gets the number of each iteration before it begins.
@@ -68,7 +68,8 @@ class TrainingMarks:
         self._marks.receiver.end(self._marks.receiver.start("marks begin"))
         # Layers have the names that they have on one rank.
         layers = model.module if isinstance(model, DistributedDataParallel) else model
-        if isinstance(model, DistributedDataParallel):
+        is_marked = not isinstance(marks, NoMarks)
+        if is_marked and isinstance(model, DistributedDataParallel):
             _mark_buckets(model, self._marks)
         self._between = between
         self._progress = Progress(None) if progress is None else progress
@@ -85,7 +86,7 @@ class TrainingMarks:
         self._iteration: Any = None
         self._phase: str | None = None
         self._phase_range: Any = None
-        self._layer_marks = LayerMarks(layers, self._marks)
+        self._layer_marks = LayerMarks(layers if is_marked else nn.Module(), self._marks)
         self._handles: list[Any] = [
             optimizer.register_step_pre_hook(self._step_begins),
             optimizer.register_step_post_hook(self._step_ends),

@@ -9,7 +9,7 @@ from pathlib import Path
 import torch
 from torch import nn
 
-from tbd_models.instrument.marks import LAYERS_VARIABLE, MEMORY_VARIABLE
+from tbd_models.instrument.marks import LAYERS_VARIABLE, MEMORY_VARIABLE, NoMarks
 from tbd_models.instrument.memory_training_pytorch import TrainingMemory
 from tbd_models.instrument.profiler_training_pytorch import (
     ITERATIONS,
@@ -21,6 +21,7 @@ from tbd_models.instrument.profiler_training_pytorch import (
 from tbd_models.instrument.progress import WARMUP, Progress
 from tbd_models.instrument.progress import requested as requested_progress
 from tbd_models.instrument.training_marks_pytorch import TrainingMarks
+from tbd_models.instrument.trial_request import requested as requested_trial
 
 __all__ = ["TrainingMarks", "instrument"]
 
@@ -117,9 +118,12 @@ def training_marks(
             called=called,
             progress=progress,
         )
+    trial = requested_trial()
     return TrainingMarks(
         model,
         optimizer,
+        # Iterations of a trial are timed, and nothing sees marks.
+        NoMarks() if trial is not None and trial.is_timed else None,
         batch_size=batch_size,
         layers_file=layers_file,
         first=first,

@@ -36,6 +36,7 @@ from tbd_trace.cli.query import query
 from tbd_trace.cli.report import report
 from tbd_trace.cli.sql import sql
 from tbd_trace.cli.summary import summary
+from tbd_trace.cli.try_change import try_change
 from tbd_trace.cli.why import whatif, why
 from tbd_trace.errors import RenamedWarning, TbdTraceError, UsageError
 from tbd_trace.runtime.settings_env import MEMORY_LIMIT, THREADS, WITHOUT_BLAS_THREADS
@@ -211,6 +212,7 @@ _COMMANDS: dict[str, tuple[Callable[..., None], dict[str, Any]]] = {
     "query": (query, {"help_option_names": []}),
     "why": (why, {}),
     "whatif": (whatif, {}),
+    "try": (try_change, {}),
     "check": (check, {}),
     "report": (report, {}),
     "summary": (summary, {}),

@@ -115,12 +115,24 @@ def why(
                 everything=everything,
                 width=_width(),
                 files=[*map(str, traces or [])],
+                commands=_commands(answer),
             )
             emit_text(shown + _listed(findings or {}), output)
     if plot is not None:
         _draw(opened, answer, parameters, plot)
     if limit is not None:
         _check(answer, *limit)
+
+
+def _commands(answer: Why) -> list[str]:
+    # The first change can be measured if it needs no edit of a PyTorch program.
+    from tbd_models.trial.changes import of_whatif
+
+    first = answer.slowest.try_first
+    if first is None or "torch.profiler" not in answer.slowest.about:
+        return []
+    change = of_whatif(first.change)
+    return [f"tbd-trace try --change {change} -- COMMAND"] if change else []
 
 
 def _findings(opened: Traces, answer: Why) -> dict[str, list[dict[str, Any]]]:

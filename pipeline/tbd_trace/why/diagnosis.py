@@ -21,6 +21,7 @@ from tbd_trace.why.thinning import MOST_STEPS, thinned
 from tbd_trace.why.whatif import Simulator
 
 FEWEST_STEPS = 1  # with fewer, no gain is predicted
+_PROFILERS = {"torch": "torch.profiler", "nsys": "Nsight Systems"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,6 +159,11 @@ def diagnose(
 def slowest_first(diagnoses: Iterable[Diagnosis]) -> list[Diagnosis]:
     """Sort by the time of a step, the longest first; without steps, by that of the trace."""
     return sorted(diagnoses, key=lambda diagnosis: -(diagnosis.step_ns or diagnosis.elapsed_ns))
+
+
+def profiler_name(tool: str) -> str:
+    """Return the name of a profiler as its users know it."""
+    return _PROFILERS.get(tool, tool)
 
 
 def is_gpu(cause: str) -> bool:

@@ -14,7 +14,7 @@ from tbd_trace.why.base import Base, counted, load_base, percentile, summarized
 from tbd_trace.why.cause_names import title
 from tbd_trace.why.changes import parts
 from tbd_trace.why.covers import missing_content, unused_steps
-from tbd_trace.why.diagnosis import FEWEST_STEPS, Diagnosis, try_first
+from tbd_trace.why.diagnosis import FEWEST_STEPS, Diagnosis, profiler_name, try_first
 from tbd_trace.why.host_evidence import RELATIONS, HostEvidence, load_host_evidence
 from tbd_trace.why.ranking import LARGE_CAUSE_PCT, LEAST_GAIN, Cause, recommended
 from tbd_trace.why.recorded_run import with_run
@@ -119,6 +119,7 @@ def _diagnosis(
         not_known=_not_known(first, causes, host_evidence),
         covers=missing_content(first.notes or ()) + unused_steps(base),
         base=summarized(base, None),
+        about=[profiler_name(first.tool)],
         counted=counted(base),
     )
     return with_run(diagnosis, first.capture)

@@ -9,7 +9,7 @@ from typing import Any
 import duckdb
 
 from tbd_trace.errors import UsageError
-from tbd_trace.why.diagnosis import Diagnosis, diagnose, slowest_first
+from tbd_trace.why.diagnosis import Diagnosis, diagnose, profiler_name, slowest_first
 from tbd_trace.why.program import Program
 from tbd_trace.why.program_facts import Gpu
 from tbd_trace.why.program_reader import RELATIONS, load
@@ -45,7 +45,6 @@ ORDER BY ALL"""
 _GPU_NAME = """
 SELECT name FROM device
 WHERE trace_id = $trace AND device_id = $device AND coalesce(process_id, $process) = $process"""
-_TOOLS = {"torch": "torch.profiler", "nsys": "Nsight Systems"}
 _OTHER_GPU = """
 SELECT sm_count * boost_clock_mhz * 1e6, memory_bandwidth_gb_per_s * 1e9
 FROM gpu_products WHERE lower(product) = lower($name)"""
@@ -85,7 +84,7 @@ def _process(connection: duckdb.DuckDBPyConnection, row: Sequence[Any]) -> Proce
     program = load(connection, trace_id, process_id, tool, trains=trains)
     parameters = {"trace": trace_id, "device": program.device_id, "process": process_id}
     gpu = next(iter(connection.execute(_GPU_NAME, parameters).fetchall()), ())
-    about = [_TOOLS.get(tool, tool), *gpu, f"batch {batch}" if batch else None, precision]
+    about = [profiler_name(tool), *gpu, f"batch {batch}" if batch else None, precision]
     words = [part for part in about if part]
     return Process(program, name, pid, notes or (), words, capture)
 

@@ -38,6 +38,7 @@ def text(
     everything: bool = False,
     width: int = WIDTH,
     files: Sequence[str] = (),
+    commands: Sequence[str] = (),
 ) -> str:
     """Format the diagnosis of the slowest process, and a line about each other one.
 
@@ -47,6 +48,7 @@ def text(
         everything: True lists all causes, kernels by kind.
         width: characters of a line.
         files: the arguments that name the traces, for the commands that show more.
+        commands: other commands to go on with.
     """
     slowest, *others = diagnoses
     lines = labelled("", [about(slowest), heading(slowest)], width=width, label_width=0)
@@ -59,7 +61,7 @@ def text(
     lines += _others(others, width)
     arguments = " ".join(files)
     closer = [f"tbd-trace report {arguments}", f"tbd-trace why {arguments} --all"] if files else []
-    lines += labelled("Look closer", closer, width=width)
+    lines += labelled("Look closer", [*closer, *commands], width=width)
     return "\n".join(lines) + "\n"
 
 

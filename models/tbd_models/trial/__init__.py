@@ -1,0 +1,1 @@
+"""Try a change of an unedited training program, for ``tbd-trace try``."""

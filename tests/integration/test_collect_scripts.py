@@ -6,7 +6,6 @@ Most of them never end. torch.profiler records them, so that no other profiler i
 from __future__ import annotations
 
 import json
-import os
 import re
 import signal
 import subprocess
@@ -15,61 +14,20 @@ import time
 from itertools import pairwise
 from pathlib import Path
 from statistics import median
-from typing import Any
 
 import pytest
 
 import tbd_trace
+from collected_scripts import SCRIPTS, causes, collect, document, labels, numbered, words
 from tbd_collectors.recording import BARE
 
 pytest.importorskip("torch")
 
-SCRIPTS = Path(__file__).parents[1] / "interpreters" / "zero_edit"
 LONG = SCRIPTS / "long_loop.py"
 GAN = SCRIPTS / "two_optimizers.py"
 WARMUP, ITERATIONS = 3, 6
 WINDOW = ("--warmup", str(WARMUP), "--iterations", str(ITERATIONS))
 TORCHRUN = (sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2")
-
-
-def words(*more: str | Path) -> list[str]:
-    options = ("collect", "--device", "cpu", "--profiler", "torch")
-    return [sys.executable, "-m", "tbd_trace", *options, *map(str, more)]
-
-
-def collect(*more: str | Path, timeout: float = 120, **options: Any) -> Any:
-    return subprocess.run(
-        words(*more),
-        env=os.environ | {"OMP_NUM_THREADS": "1"},
-        capture_output=True,
-        text=True,
-        timeout=timeout,
-        check=False,
-        **options,
-    )
-
-
-def document(capture: Path) -> dict[str, Any]:
-    content: dict[str, Any] = json.loads((capture / "capture.json").read_text(encoding="utf-8"))
-    return content
-
-
-def labels(capture: Path) -> list[str]:
-    found: list[str] = tbd_trace.open(capture).query("iteration_timing")["label"].to_list()
-    return found
-
-
-def causes(capture: Path) -> dict[str, float]:
-    """Return the share of each cause in percent."""
-    asked = subprocess.run(
-        [sys.executable, "-m", "tbd_trace", "why", capture, "--format", "json"],
-        capture_output=True, text=True, check=True,
-    )  # fmt: skip
-    return {entry["cause"]: entry["share_pct"] for entry in json.loads(asked.stdout)["causes"]}
-
-
-def numbered(first: int, count: int) -> list[str]:
-    return [f"iteration {n}" for n in range(first, first + count)]
 
 
 # Scripts that train until they are stopped.

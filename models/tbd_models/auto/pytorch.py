@@ -116,13 +116,14 @@ class _Search:
             apply_to_models(request.change, self._models, called)
         model = self._models[0] if len(self._models) == 1 else _joined(self._models)
         optimizer, steps = self._optimizers[self._boundary], self._steps[self._boundary]
-        training_marks(model, optimizer, None, requested(), first=steps, called=called)
         report(
             framework="pytorch",
             framework_version=torch.__version__,
             boundary=f"steps of {type(optimizer).__name__}{self._among()}",
             model=" and ".join(type(module).__name__ for module in self._models),
         )
+        # After the report, which the marks change if they cannot record.
+        training_marks(model, optimizer, None, requested(), first=steps, called=called)
 
     def _among(self) -> str:
         count = len(self._optimizers)

@@ -20,10 +20,24 @@ def report(**fields: Any) -> None:
             ``model`` (whose layers are marked), ``problem`` (why something is not marked) and
             ``steps``, how many a training had that ended before it was marked.
     """
-    path = os.environ.get(REPORT_VARIABLE)
-    if not path or not is_recorded(path):
+    path = _path()
+    if path is None:
         return
     beside = Path(f"{path}.{os.getpid()}")
     with suppress(OSError):  # a full disk must not stop the training
         beside.write_text(json.dumps(fields), encoding="utf-8")
         beside.replace(path)
+
+
+def change_report(**fields: Any) -> None:
+    """Change fields of the report, and keep the others."""
+    path, known = _path(), {}
+    if path is not None:
+        with suppress(OSError):  # none yet
+            known = json.loads(path.read_text(encoding="utf-8"))
+        report(**known | fields)
+
+
+def _path() -> Path | None:
+    named = os.environ.get(REPORT_VARIABLE)
+    return Path(named) if named and is_recorded(named) else None

@@ -52,8 +52,7 @@ class TraceRecorder:
 
     def stop(self) -> None:
         """Stop the profiler and write the trace."""
-        profiler, self._profiler = self._profiler, None
-        profiler.stop()
+        profiler = self._end()
         beside = self._path.with_name(f".{os.getpid()}.{self._path.name}")
         if self._path.suffix == ".gz":
             # PyTorch compresses at the highest level, which takes minutes.
@@ -63,6 +62,15 @@ class TraceRecorder:
         else:
             profiler.export_chrome_trace(str(beside))
         beside.replace(self._path)
+
+    def discard(self) -> None:
+        """Stop the profiler and write nothing."""
+        self._end()
+
+    def _end(self) -> Any:
+        profiler, self._profiler = self._profiler, None
+        profiler.stop()
+        return profiler
 
     def describe(self) -> dict[str, Any]:
         """Return the versions and the device for the capture."""

@@ -13,14 +13,17 @@ from pathlib import Path
 import torch
 from torch import nn
 
+from tbd_models.auto.report import change_report
 from tbd_models.instrument.first_process import is_recorded
 from tbd_models.instrument.marks import TRACE_VARIABLE
 from tbd_models.instrument.profiler_pytorch import RecordFunctionMarks, TraceRecorder
+from tbd_models.instrument.program_profilers_pytorch import ProgramProfilers
 from tbd_models.instrument.progress import WARMUP, Progress, warmup_of_command
 from tbd_models.instrument.training_marks_pytorch import TrainingMarks
 
 TRACE = "train.pt.trace.json.gz"
 ITERATIONS = 12
+_OTHER = "the program profiles itself with torch.profiler"
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +64,8 @@ class TrainingTrace:
     """Mark a training loop, and record a window of its iterations, until ``remove``.
 
     The trace is written after the last iteration of the window, or at the end of a shorter loop.
+    While the program profiles itself with PyTorch, nothing is recorded: the window begins later, or
+    ends early.
     """
 
     def __init__(
@@ -80,8 +85,12 @@ class TrainingTrace:
         self._begin = max(first, request.warmup)
         self._batch_size = batch_size
         self._iteration = 0
+        self._is_late = False  # as the program profiled itself
+        self._is_over = False
+        self._progress = Progress(None) if progress is None else progress
         device = next((p.device.type for p in model.parameters()), "cpu")
         self._recorder = TraceRecorder(request.trace, device, memory=request.memory)
+        self._others = ProgramProfilers(lambda: self._recorder.is_recording, self._other_begins)
         self._marks = TrainingMarks(
             model,
             optimizer,
@@ -91,7 +100,7 @@ class TrainingTrace:
             between=self._between,
             first=first,
             called=called,
-            progress=progress,
+            progress=self._progress,
             window=self._begin,
         )
         atexit.register(self.remove)
@@ -101,24 +110,54 @@ class TrainingTrace:
         atexit.unregister(self.remove)
         if self._recorder.is_recording:
             self._stop()
-        elif self._iteration < self._begin and self._request.report is None:  # collect says it
-            warnings.warn(
-                f"no {self._request.trace.name} was written: the loop ended before iteration "
-                f"{self._begin}; a smaller warmup records it",
-                stacklevel=2,
-            )
+        elif not self._is_over and self._request.report is None:  # collect says it
+            why = f"the loop ended before iteration {self._begin}; a smaller warmup records it"
+            if self._is_late:
+                why = _OTHER
+            warnings.warn(f"no {self._request.trace.name} was written: {why}", stacklevel=2)
+        self._others.remove()
         self._marks.remove()
 
     def _between(self, iteration: int) -> None:
         # Before the iteration begins.
         self._iteration = iteration
+        if self._is_over:
+            self._marks.remove_layers()
+            return
         if iteration == self._begin:
+            if self._others.is_any_running():
+                self._postpone()
+                return
+            if self._is_late:
+                self._others.end_open_ranges()
+                change_report(problem=None)
             self._recorder.start()
         elif iteration == self._begin + self._request.iterations:
             self._stop()
             self._marks.remove_layers()
 
+    def _other_begins(self) -> None:
+        # Before a profiler of the program, in the middle of an iteration.
+        recorded = self._iteration - self._begin
+        if not recorded:
+            self._recorder.discard()
+            self._postpone()
+            return
+        self._stop()
+        self._progress.interrupt()
+        change_report(
+            problem=f"{_OTHER}, which ended the recording after {recorded} iterations; "
+            "--profiler nsys records more"
+        )
+
+    def _postpone(self) -> None:
+        self._is_late = True
+        self._begin = self._iteration + 1
+        self._progress.postpone(self._begin)
+        change_report(problem=f"{_OTHER}; use --profiler nsys")
+
     def _stop(self) -> None:
+        self._is_over = True
         try:
             self._recorder.stop()
         except OSError as error:  # a full disk must not stop the training

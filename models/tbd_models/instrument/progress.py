@@ -88,6 +88,7 @@ class Progress:
         self._profiled_ns: list[int] = []
         self._bare_ns: list[int] | None = None  # None before its first iteration
         self._written = 0.0
+        self._is_interrupted = False
         if request is not None:
             self._first = max(first, request.warmup)
             self._end = self._first + request.iterations
@@ -120,7 +121,7 @@ class Progress:
         self._ended += 1
         if self._bare_ns is not None:
             self._bare_ns.append(elapsed)
-        elif self._state == "training" and self._number >= self._first:
+        elif self._is_in_window():
             self._profiled_ns.append(elapsed)
         if is_last and self._state == "recorded":
             self._change_to("done")
@@ -134,8 +135,24 @@ class Progress:
         """
         if self._request is None or number != self._end:
             return False
-        self._change_to("recorded" if self._request.bare else "done")
+        times_more = self._request.bare and not self._is_interrupted
+        self._change_to("recorded" if times_more else "done")
         return True
+
+    def postpone(self, first: int) -> None:
+        """Let the window begin with a later iteration."""
+        if self._request is not None:
+            self._first, self._end = first, first + self._request.iterations
+
+    def interrupt(self) -> None:
+        """Let the window end before the current iteration, and time none without the profiler."""
+        if self._request is not None:
+            self._end = self._number + 1
+            self._is_interrupted = True
+
+    def _is_in_window(self) -> bool:
+        has_begun = self._state == "training" and self._number >= self._first
+        return has_begun and not self._is_interrupted
 
     def _is_last(self) -> bool:
         # The last one of the window, or without the profiler.

@@ -98,6 +98,30 @@ def test_long_iterations_are_timed_once(tmp_path: Path, clock: list[int]) -> Non
     assert report(tmp_path)["unprofiled"]["iterations"] == 3
 
 
+def test_a_window_is_postponed(tmp_path: Path, clock: list[int]) -> None:
+    progress = Progress(request(tmp_path))
+    train(progress, clock, range(2))
+    progress.postpone(4)
+    train(progress, clock, range(2, 7))
+    found = report(tmp_path)
+    assert (found["warmup"], found["iterations"], found["state"]) == (4, 3, "training")
+    assert found["profiled"]["iteration_ns"] == [5_000_000, 6_000_000, 7_000_000]
+    assert progress.ends_window(7)
+
+
+def test_an_interrupted_window_has_the_iterations_before(tmp_path: Path, clock: list[int]) -> None:
+    progress = Progress(request(tmp_path))
+    train(progress, clock, range(3))
+    progress.iteration_begins(3)
+    progress.interrupt()
+    progress.iteration_ends()
+    assert report(tmp_path)["state"] == "training"
+    train(progress, clock, range(4, 9))
+    found = report(tmp_path)
+    # Iterations in which the program profiles itself are not timed.
+    assert (found["state"], found["iterations"], found["unprofiled"]) == ("done", 1, None)
+
+
 def test_marks_that_begin_late_delay_the_window(tmp_path: Path, clock: list[int]) -> None:
     progress = Progress(request(tmp_path, warmup=0), first=2)
     assert report(tmp_path)["steps"] == 2

@@ -25,6 +25,7 @@ from tbd_collectors.process import (
 )
 from tbd_collectors.profiler import COUNTERS, MEMORY, THROUGHPUT, TIMELINE, Run
 from tbd_collectors.profilers import profiler
+from tbd_collectors.program_stop import Stopping
 from tbd_collectors.recording import Recording
 from tbd_collectors.run_outcome import CaptureEndedError, check
 from tbd_collectors.workload import importable
@@ -123,6 +124,10 @@ class Session:
                 log=log,
                 on_line=self._on_line,
                 shown=self._shown,
+                stopping=Stopping(
+                    has_own_group=planned_run.has_own_group,
+                    say=lambda text: self._say(f"{planned_run.name}: {text}"),
+                ),
                 stop=self._launch.stop if self._launch else None,
                 watcher=recording,
             )

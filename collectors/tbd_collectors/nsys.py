@@ -194,6 +194,7 @@ def _plan(request: RunRequest) -> Run:
         environment(),
         lost=tuple(unavailable(options, tool)),
         stop=stop_command(options, tool),
+        has_own_group=True,
     )
 
 

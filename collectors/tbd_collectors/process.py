@@ -13,12 +13,14 @@ import threading
 import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import BinaryIO
 
 from tbd_collectors.left_overs import MARKER, end_left_overs, left_overs
 from tbd_collectors.program_output import LoggedOutput, PassedThrough, ProgramOutput
+from tbd_collectors.program_stop import Stopping, kill
+from tbd_collectors.program_stop import stop as stop_process
 from tbd_collectors.watcher import End, Watcher
 from tbd_trace.errors import TbdTraceError
 from tbd_trace.machine.inspection import Finding
@@ -26,10 +28,10 @@ from tbd_trace.machine.inspection import Finding
 _LIBC = ctypes.CDLL(None)
 _PR_SET_PDEATHSIG = 1
 _POLL_S = 0.2  # delay of the output that the user sees
-_TERMINATE_S = 5.0
 _STOPPED_GRACE_S = 1.0  # its report is not needed
 _BEGIN_S = 30.0  # for a process that the program leaves behind
 _LAST_LINES = 3
+_USUAL = Stopping()
 
 
 class CollectionError(TbdTraceError):
@@ -69,6 +71,7 @@ class KeptRunning:
     process: subprocess.Popen[bytes]
     output: ProgramOutput
     resources: contextlib.ExitStack
+    stopping: Stopping
 
     def wait(self) -> int:
         """Wait for the end of the program and return its exit code; Ctrl-C stops it."""
@@ -76,7 +79,7 @@ class KeptRunning:
             try:
                 _wait(self.process, math.inf, self.output)
             except BaseException:
-                _stop(self.process, _STOPPED_GRACE_S, self.output)
+                _stop(self.process, self.stopping, self.output)
                 raise
         return self.process.returncode
 
@@ -121,15 +124,15 @@ def run(
     log: Path,
     on_line: Callable[[str], None] | None = None,
     shown: tuple[int, int] | None = None,
-    grace_s: float = 20.0,
+    stopping: Stopping = _USUAL,
     stop: threading.Event | None = None,
     watcher: Watcher | None = None,
 ) -> Completed:
     """Run a program in a new session until it ends.
 
     At the time limit or on Ctrl-C, or once it is not needed any more, the program and its children
-    get SIGINT, on which profilers write their report, then SIGTERM, then SIGKILL. Processes that
-    left the session are found by an environment variable unique to this run.
+    get SIGINT, then SIGTERM, then SIGKILL. Processes that left the session are found by an
+    environment variable unique to this run.
 
     Args:
         argv: program and arguments.
@@ -140,8 +143,8 @@ def run(
         on_line: called with each non-blank line of output within 0.2 s.
         shown: descriptors to which the two output streams go as they are; standard input is then
             that of this process, and ``on_line`` is not called.
-        grace_s: seconds between SIGINT and SIGTERM, without a ``watcher``.
-        stop: ends the program when another thread sets it.
+        stopping: how the program is stopped.
+        stop: ends the program when another thread sets it, which then has a second for it.
         watcher: decides how long the program is needed. Processes that it leaves behind are waited
             for, too, if they begin within 30 s.
 
@@ -156,21 +159,21 @@ def run(
         process = _start(argv, {**environment, MARKER: marker}, directory, output)
         # Also after a normal end: a program may leave workers in the background.
         resources.callback(end_left_overs, marker)
-        resources.callback(_kill, process)
+        resources.callback(kill, process)
         end = None
         try:
             end = _wait(process, timeout_s, output, stop, watcher)
             if end is End.EXIT and process.returncode == 0 and watcher is not None:
                 end = _wait_for_left_overs(marker, started + timeout_s, output, watcher)
             if end is End.ENOUGH and watcher is not None and watcher.keeps_running:
-                kept = KeptRunning(process, output, resources.pop_all())
+                kept = KeptRunning(process, output, resources.pop_all(), stopping)
                 return Completed(0, time.monotonic() - started, (), enough=True, kept=kept)
             if end in (End.TIMEOUT, End.ENOUGH):
                 output.hide()  # the traceback of SIGINT, which is not an error of the program
             if end is not End.EXIT:
-                _stop(process, _grace_s(end, grace_s, watcher), output)
+                _stop(process, _how(end, stopping, watcher), output)
         except BaseException:
-            _stop(process, _grace_s(end, grace_s, watcher), output)
+            _stop(process, _how(end, stopping, watcher), output)
             raise
     return Completed(
         process.returncode,
@@ -182,11 +185,12 @@ def run(
     )
 
 
-def _grace_s(end: End | None, usual: float, watcher: Watcher | None) -> float:
-    # Seconds between SIGINT and SIGTERM.
+def _how(end: End | None, usual: Stopping, watcher: Watcher | None) -> Stopping:
     if end is End.STOPPED:
-        return _STOPPED_GRACE_S
-    return usual if watcher is None else watcher.before_stop()
+        return replace(usual, grace_s=_STOPPED_GRACE_S)
+    if watcher is not None:
+        watcher.before_stop()
+    return usual
 
 
 def _open_output(
@@ -262,25 +266,8 @@ def _wait(
     return End.EXIT
 
 
-def _stop(process: subprocess.Popen[bytes], grace_s: float, output: ProgramOutput) -> None:
-    # nsys writes its report on SIGINT; SIGTERM and SIGKILL would lose it.
-    for number, patience in ((signal.SIGINT, grace_s), (signal.SIGTERM, _TERMINATE_S)):
-        _signal_group(process, number)
-        if _wait(process, patience, output) is End.EXIT:
-            return
-    _kill(process)
-
-
-def _kill(process: subprocess.Popen[bytes]) -> None:
-    _signal_group(process, signal.SIGKILL)
-    process.wait()
-
-
-def _signal_group(process: subprocess.Popen[bytes], number: signal.Signals) -> None:
-    # After wait() the kernel may reuse the process id.
-    if process.poll() is None:
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(process.pid, number)
+def _stop(process: subprocess.Popen[bytes], how: Stopping, output: ProgramOutput) -> None:
+    stop_process(process, how, lambda seconds: _wait(process, seconds, output) is End.EXIT)
 
 
 def _wait_for_left_overs(

@@ -36,6 +36,8 @@ class Run:
     in_program: bool = False  # True if the profiler runs inside the program
     # Command that ends the recording while the program runs on, empty if there is none.
     stop: tuple[str, ...] = ()
+    # True if the profiler starts the program in another process group.
+    has_own_group: bool = False
 
 
 @dataclass(frozen=True, slots=True)

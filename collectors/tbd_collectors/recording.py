@@ -23,8 +23,6 @@ _STOP_S = 600  # longest time in which nsys writes its report
 _FLUSH_S = 1.0  # nsys loses the ranges of the last moments before it is stopped
 _BARE_S = 20  # longest time for the iterations without the profiler
 _SAY_EVERY_S = 5.0
-_GRACE_S = 60.0  # from SIGINT to SIGTERM: writing a large trace takes time
-_SHORT_GRACE_S = 10.0  # if there is nothing to write, or all is written
 
 
 class Recording:
@@ -99,13 +97,11 @@ class Recording:
         is_late = self._deadline is not None and time.monotonic() > self._deadline
         return self._state == "done" or is_late
 
-    def before_stop(self) -> float:
-        """End the recording before the program is interrupted; return the seconds that it gets."""
+    def before_stop(self) -> None:
+        """End the recording before the program is interrupted."""
         self._read()
-        if self._state != "training":
-            return _SHORT_GRACE_S
-        self._stop_profiler()
-        return _GRACE_S
+        if self._state == "training":
+            self._stop_profiler()
 
     def _say_end(self) -> None:
         if self._run.name != TIMELINE:

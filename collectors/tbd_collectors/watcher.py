@@ -28,5 +28,5 @@ class Watcher(Protocol):
     def is_enough(self) -> bool:
         """Return True once the program is not needed any more; asked every 0.2 s."""
 
-    def before_stop(self) -> float:
-        """Prepare the end of the program; return the seconds between SIGINT and SIGTERM."""
+    def before_stop(self) -> None:
+        """Prepare the end of the program."""

@@ -10,6 +10,7 @@ import re
 import signal
 import subprocess
 import sys
+import textwrap
 import time
 from itertools import pairwise
 from pathlib import Path
@@ -42,16 +43,8 @@ TORCHRUN = (sys.executable, "-m", "torch.distributed.run", "--standalone", "--np
         ("accelerate", (sys.executable, SCRIPTS / "accelerate_loop.py"), "steps of AdamW"),
         (None, (sys.executable, SCRIPTS / "data_parallel.py"), "steps of SGD"),
         (None, (*TORCHRUN, SCRIPTS / "data_parallel.py"), "steps of SGD"),
-        (None, (sys.executable, LONG, "--ignore-sigint"), "steps of Adam"),
     ],
-    ids=[
-        "two-optimizers",
-        "three-critic-steps",
-        "accelerate",
-        "spawned",
-        "torchrun",
-        "ignores-sigint",
-    ],
+    ids=["two-optimizers", "three-critic-steps", "accelerate", "spawned", "torchrun"],
 )
 def test_enough_is_recorded_and_the_script_is_stopped(
     package: str | None, command: tuple[str | Path, ...], boundary: str, tmp_path: Path
@@ -153,6 +146,31 @@ def test_a_command_can_run_on(tmp_path: Path) -> None:
     running.communicate(timeout=60)
     assert running.returncode == 0
     assert len(times.read_text().splitlines()) == 1500
+
+
+SAVES = """
+    import pathlib, runpy, sys, time
+    saved = pathlib.Path(sys.argv[0]).with_name("saved")
+    del sys.argv[0]
+    try:
+        runpy.run_path(sys.argv[0])
+    except KeyboardInterrupt:
+        time.sleep(3)
+        saved.touch()
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "profiler", ["torch", pytest.param("nsys", marks=pytest.mark.needs("nsys"))]
+)
+def test_a_script_has_time_to_save_its_work(profiler: str, tmp_path: Path) -> None:
+    (tmp_path / "saves.py").write_text(textwrap.dedent(SAVES))
+    command = (sys.executable, tmp_path / "saves.py", LONG)
+    options = ("--profiler", profiler, *WINDOW, "-o", tmp_path / "c")
+    done = collect(*options, "--", *command)
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "saved").exists()
 
 
 # Runs that do not end as they should.

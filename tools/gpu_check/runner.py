@@ -20,6 +20,7 @@ from gpu_check.machine import Machine
 from gpu_check.step import GPU, NCU, NSYS, Expectation, Step
 from gpu_check.table import FAILED, IMPOSSIBLE, PASSED, Verdict
 from tbd_collectors import process
+from tbd_collectors.program_stop import Stopping
 from tbd_trace.errors import TbdTraceError
 
 CAPTURES_MIB = 60
@@ -169,7 +170,7 @@ class Check:
                 directory=folder,
                 timeout_s=seconds,
                 log=log,
-                grace_s=_GRACE_S,
+                stopping=Stopping(_GRACE_S),
             )
             done.require_success("it")
         except TbdTraceError as error:

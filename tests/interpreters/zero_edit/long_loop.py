@@ -1,7 +1,6 @@
 """Train for an hour, or fewer steps; write when each step ended; fail at one of them."""
 
 import argparse
-import signal
 import time
 from pathlib import Path
 
@@ -13,12 +12,13 @@ parser.add_argument("--times", default="/dev/null", help="file for the ends of t
 parser.add_argument("--steps", type=int, default=360_000)
 parser.add_argument("--fail-at", type=int, default=-1)
 parser.add_argument("--pause", type=float, default=0.01, help="seconds before a step")
+<<<<<<< HEAD
 parser.add_argument("--slow-steps", type=int, default=0, help="first steps, with 10 pauses each")
 parser.add_argument("--ignore-sigint", action="store_true")
+=======
+>>>>>>> 96cc528d (Give a command 60 s to end under every profiler)
 options = parser.parse_args()
 
-if options.ignore_sigint:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
 torch.manual_seed(0)
 model = nn.Sequential(nn.Linear(8, 64), nn.ReLU(), nn.Linear(64, 3))
 criterion = nn.CrossEntropyLoss()

@@ -17,9 +17,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from processes import is_running
-from tbd_collectors import left_overs, process
+from tbd_collectors import left_overs, program_stop
 from tbd_collectors.process import CollectionError, Completed, run
 from tbd_collectors.program_output import LoggedOutput
+from tbd_collectors.program_stop import Stopping
 from tbd_trace.errors import TbdTraceError
 
 # Says its process id, then lives for a minute, deaf to what is named.
@@ -130,7 +131,7 @@ def test_what_cannot_be_run(
 def test_time_up_leaves_nothing_behind(
     start: Callable[..., Completed], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(process, "_TERMINATE_S", 0.5)
+    monkeypatch.setattr(program_stop, "_TERMINATE_S", 0.5)
     monkeypatch.setattr(
         left_overs, "_LEFT_OVER_STEPS", ((signal.SIGTERM, 0.3), (signal.SIGKILL, 5.0))
     )
@@ -140,7 +141,9 @@ def test_time_up_leaves_nothing_behind(
         stdout=subprocess.PIPE,
     )
     try:
-        done = start(python(WITH_DAEMON, STUBBORN, "SIGINT", "SIGTERM"), timeout_s=2, grace_s=0.5)
+        done = start(
+            python(WITH_DAEMON, STUBBORN, "SIGINT", "SIGTERM"), timeout_s=2, stopping=Stopping(0.5)
+        )
         assert done.timed_out
         assert done.returncode == -signal.SIGKILL
         assert 3 <= done.seconds < 15
@@ -203,7 +206,7 @@ time.sleep(60)
 def test_time_to_end_between_sigterm_and_sigkill(
     start: Callable[..., Completed], tmp_path: Path
 ) -> None:
-    done = start(python(SLOW_TO_END, "report"), timeout_s=1, grace_s=0.2)
+    done = start(python(SLOW_TO_END, "report"), timeout_s=1, stopping=Stopping(0.2))
     assert (done.timed_out, done.returncode) == (True, 0)
     assert (tmp_path / "report").read_text() == "whole"
 

@@ -82,9 +82,10 @@ def test_a_profiler_outside_is_stopped_once(outside: Followed) -> None:
 
 
 def test_a_profiler_outside_is_stopped_before_the_program(outside: Followed) -> None:
-    assert outside.recording.before_stop() == module._SHORT_GRACE_S
+    outside.recording.before_stop()
+    assert not (outside.directory / "was stopped").exists()
     outside.write()
-    assert outside.recording.before_stop() == module._GRACE_S
+    outside.recording.before_stop()
     assert (outside.directory / "was stopped").exists()
 
 

@@ -51,6 +51,19 @@ SPAWN = """torch.multiprocessing.spawn.ProcessRaisedException:
 
 -- Process 1 terminated with the following error:
 """
+STARTED = "USDT:2026-11-30 19:40:40 7:7 SyncActivityProfilerHandler.cpp:52] profiler_start\n"
+STOPPED = "USDT:2026-11-30 19:40:41 7:7 SyncActivityProfilerHandler.cpp:59] profiler_stop\n"
+GLOG = "[rank0]:[W1130 19:40:41.123456 ProcessGroup.cpp:1] Warning: not destroyed (operator ())\n"
+ATEXIT = """Exception ignored in atexit callback: <function work at 0x7f886c8de7a0>
+Traceback (most recent call last):
+  File "train.py", line 3, in work
+OSError: cannot flush
+"""
+THREAD = "Exception in thread Thread-1 (log):\n" + ATEXIT.partition("\n")[2]
+LOWER_CASE = 'Traceback (most recent call last):\n  File "a.py", line 1\nstruct.error: 4 bytes\n'
+LEAKED = """/lib/multiprocessing/resource_tracker.py:224: UserWarning: There are leaked objects
+  warnings.warn('resource_tracker')
+"""
 FIRST = 'Traceback (most recent call last):\n  File "a.py", line 1\n'
 
 
@@ -67,6 +80,13 @@ FIRST = 'Traceback (most recent call last):\n  File "a.py", line 1\n'
             "train.py: error: --lr",
         ),
         ("no checkpoint\n" + TORCHRUN, "no checkpoint"),
+        (STARTED + TRACEBACK + STOPPED, "ValueError: boom: 3 of 4"),
+        (STARTED + "bye\n" + STOPPED + GLOG, "bye"),
+        (TRACEBACK + ATEXIT + STOPPED, "ValueError: boom: 3 of 4"),
+        (THREAD + "bye\n" + LEAKED, "bye"),
+        (THREAD, "OSError: cannot flush"),
+        ("epoch 1\n" + LOWER_CASE + GLOG, "struct.error: 4 bytes"),
+        (TRACEBACK.replace("ValueError", STOPPED + "ValueError"), "ValueError: boom: 3 of 4"),
         ("==12== NVPROF is profiling\nbad input\n==12== Error: Application", "bad input"),
         (NSYS, "no output"),
         ("", "no output"),

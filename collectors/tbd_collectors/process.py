@@ -169,7 +169,7 @@ def run(
                 kept = KeptRunning(process, output, resources.pop_all(), stopping)
                 return Completed(0, time.monotonic() - started, (), enough=True, kept=kept)
             if end in (End.TIMEOUT, End.ENOUGH):
-                output.hide()  # the traceback of SIGINT, which is not an error of the program
+                output.is_interrupted()  # by us: its traceback is no error of the program
             if end is not End.EXIT:
                 _stop(process, _how(end, stopping, watcher), output)
         except BaseException:

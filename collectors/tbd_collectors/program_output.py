@@ -11,6 +11,8 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, BinaryIO, Protocol
 
+from tbd_collectors.interrupt_filter import InterruptFilter
+
 TAIL_LINES = 40
 
 _PROGRESS = re.compile(r"\[[=>\s]*\d+\s?%")  # progress bars of nsys
@@ -38,8 +40,8 @@ class ProgramOutput(Protocol):
     def forward(self, *, to_the_end: bool = False) -> None:
         """Handle new output; called often, and once after the end."""
 
-    def hide(self) -> None:
-        """Show the user nothing from now on; the log goes on."""
+    def is_interrupted(self) -> None:
+        """Note that the program gets SIGINT: its tracebacks of that are in the log only."""
 
 
 class LineSplitter:
@@ -92,9 +94,9 @@ class LoggedOutput:
         """Handle what the program has printed."""
         self._lines.add(self._read.read(), to_the_end=to_the_end)
 
-    def hide(self) -> None:
-        """Show the user nothing from now on; the log goes on."""
-        self._on_line = None
+    def is_interrupted(self) -> None:
+        """Note that the program gets SIGINT: its tracebacks of that are in the log only."""
+        self._on_line = None  # it shows one line at a time, and so no traceback
 
     def _take(self, text: str) -> None:
         _append(self.tail, text)
@@ -117,6 +119,7 @@ class PassedThrough:
     def __init__(self, log: BinaryIO, stdout: int, stderr: int) -> None:
         self._log = _LimitedLog(log)
         self._shown = True
+        self._leaves_out_interrupts = False
         self._lock = threading.Lock()
         self.tail: deque[str] = deque(maxlen=TAIL_LINES)
         self._ends: list[int] = []  # of the program
@@ -149,19 +152,22 @@ class PassedThrough:
         with self._lock:
             self._log.close()
 
-    def hide(self) -> None:
-        """Show the user nothing from now on; the log goes on."""
-        self._shown = False
+    def is_interrupted(self) -> None:
+        """Note that the program gets SIGINT: its tracebacks of that are in the log only."""
+        self._leaves_out_interrupts = True
 
     def _copy(self, source: int, target: int) -> None:
-        lines, notices = LineSplitter(self._take), _NoticeFilter()
+        lines, notices, interrupts = LineSplitter(self._take), _NoticeFilter(), InterruptFilter()
         with os.fdopen(source, "rb", buffering=0) as stream:
             while block := stream.read(_BLOCK):
-                self._show(notices.left_out(block), target)
+                shown = notices.left_out(block)
+                if self._leaves_out_interrupts:
+                    shown = interrupts.left_out(shown)
+                self._show(shown, target)
                 with self._lock:
                     self._log.write(block)
                     lines.add(block)
-        self._show(notices.held, target)
+        self._show(interrupts.rest() + notices.held, target)
         with self._lock:
             lines.add(b"", to_the_end=True)
 

@@ -157,6 +157,8 @@ SAVES = """
     except KeyboardInterrupt:
         time.sleep(3)
         saved.touch()
+        print("saved", flush=True)
+        raise
 """
 
 
@@ -171,6 +173,8 @@ def test_a_script_has_time_to_save_its_work(profiler: str, tmp_path: Path) -> No
     done = collect(*options, "--", *command)
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "saved").exists()
+    assert done.stdout.startswith("training 360000 steps\nsaved\n")
+    assert "Traceback" not in done.stderr
 
 
 # Runs that do not end as they should.

@@ -78,6 +78,38 @@ def test_what_profilers_print_is_in_the_log_only(
     assert out == b"USDT"
 
 
+class AtOnce:
+    """The program is not needed any more as soon as it is ready."""
+
+    keeps_running = False
+
+    def __init__(self, ready: Path) -> None:
+        self._ready = ready
+
+    def has_begun(self) -> bool:
+        return True
+
+    def is_enough(self) -> bool:
+        return self._ready.exists()
+
+    def before_stop(self) -> None:
+        pass
+
+
+def test_output_after_the_end_of_the_recording_is_shown(tmp_path: Path) -> None:
+    source = """if True:
+        import pathlib, time
+        pathlib.Path("ready").touch()
+        try:
+            time.sleep(60)
+        finally:
+            print("saved")
+    """
+    _, out, err, log = shown(tmp_path, source, watcher=AtOnce(tmp_path / "ready"))
+    assert (out, err) == (b"saved\n", b"")
+    assert b"KeyboardInterrupt" in log
+
+
 def test_a_long_log_lacks_its_middle(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(program_output, "_LONGEST_BEGIN", 1000)
     monkeypatch.setattr(program_output, "_LONGEST_END", 500)

@@ -5,9 +5,15 @@ from __future__ import annotations
 import statistics
 from typing import Any
 
-from tbd_collectors.collection_request import Workload
+from tbd_collectors.collection_request import Command, Workload
 from tbd_models.definition import Model, Variant
 from tbd_models.registry import find
+from tbd_trace.redact.secrets import without_secrets
+
+# What a command reports of itself (tbd_trace.instrument).
+_COMMAND_KEYS = (
+    *("framework", "framework_version", "device", "gpu", "batch_size", "iterations", "warmup"),
+)
 
 
 def described(
@@ -134,11 +140,16 @@ def _ratio(profiled: dict[str, Any], bare: dict[str, Any]) -> float:
     return with_profiler / without
 
 
-def speed(training: dict[str, Any]) -> dict[str, Any]:
-    """Return the fields about the speed of a command, with and without the profiler.
+def of_command(command: Command, training: dict[str, Any]) -> dict[str, Any]:
+    """Return the fields about a command and its speed, with and without the profiler.
 
     ``training`` is the report of its iterations (`tbd_models.instrument.progress`), or empty.
     """
+    known = {name: training.get(name) for name in _COMMAND_KEYS}
+    return {"command": without_secrets(command.arguments), **known, **_speed(training)}
+
+
+def _speed(training: dict[str, Any]) -> dict[str, Any]:
     bare, profiled = training.get("unprofiled"), training.get("profiled")
     if not bare or not profiled:
         return {"profiled": profiled}

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from tbd_collectors.automatic_marks import AutomaticMarks
-from tbd_collectors.capture_metadata import described, speed
+from tbd_collectors.capture_metadata import described, of_command
 from tbd_collectors.capture_writer import FORMAT_VERSION, read_json, write_json
 from tbd_collectors.collection_request import Command, Profiling, Workload
 from tbd_collectors.launcher import RankStart
@@ -31,13 +31,9 @@ from tbd_collectors.run_outcome import CaptureEndedError, check
 from tbd_collectors.workload import importable
 from tbd_models.instrument.marks import LAYERS_VARIABLE
 from tbd_trace.errors import InputError
-from tbd_trace.redact.secrets import without_secrets
+from tbd_trace.runtime.stop_signals import cause, exit_code
 from tbd_trace.version import __version__ as VERSION
 
-# What a command reports that records itself with torch.profiler (tbd_trace.instrument).
-_COMMAND_KEYS = (
-    *("framework", "framework_version", "device", "gpu", "batch_size", "iterations", "warmup"),
-)
 # Reports of training, with notes of which process is recorded, and files of killed processes.
 _TEMPORARY = (".*", "*.process", "*.progress.json*", "*.stopped")
 _STOPPED = "stopped because another rank had failed, or by Ctrl-C"
@@ -84,8 +80,8 @@ class Session:
         self._training: dict[str, Any] = {}  # what the timeline's run reported of a command
         self._kept: KeptRunning | None = None
 
-    def execute(self, planned: list[Run]) -> bool:
-        """Execute the runs; return True if Ctrl-C interrupted them."""
+    def execute(self, planned: list[Run]) -> KeyboardInterrupt | None:
+        """Execute the runs; return what interrupted them, if anything did."""
         try:
             with importable(auto=self._marks.are_on) as environment:
                 environment[LAYERS_VARIABLE] = str(self._directory / "layers.json")
@@ -98,10 +94,10 @@ class Session:
             self._status, self._reason = error.status, error.reason
             self._exit_code = error.exit_code
         except KeyboardInterrupt as interrupt:
-            self._status, self._exit_code = "interrupted", 130
-            self._reason = f"interrupted by {str(interrupt) or 'Ctrl-C'}"
-            return True
-        return False
+            self._status, self._exit_code = "interrupted", exit_code(interrupt)
+            self._reason = f"interrupted by {cause(interrupt)}"
+            return interrupt
+        return None
 
     def _rank_environment(self, run: int) -> dict[str, str]:
         if self._launch is None:
@@ -293,8 +289,7 @@ class Session:
         }
         ranks = self._launch.world_size if self._launch else 1
         if isinstance(self._target, Command):
-            document["command"] = without_secrets(self._target.arguments)
             document["world_size"] = ranks if self._launch else None
             known = self._training | self._marks.report() | profiled
-            return document | {name: known.get(name) for name in _COMMAND_KEYS} | speed(known)
+            return document | of_command(self._target, known)
         return document | described(self._target, bare, profiled, memory, ranks)

@@ -55,11 +55,11 @@ def collect(
     with written(capture, force) as directory:
         session = Session(target, profiling, directory, say, on_line, shown=shown, launch=launch)
         planned = runs(target, profiling, directory, used, notes=session.notes)
-        interrupted = session.execute(planned)
+        interrupt = session.execute(planned)
         result = session.finish(capture)
-    if interrupted:
+    if interrupt is not None:
         say(result.reason if result.document["files"] else f"{result.reason}; nothing is recorded")
-        raise KeyboardInterrupt
+        raise interrupt
     return result
 
 

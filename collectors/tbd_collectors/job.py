@@ -18,6 +18,7 @@ from tbd_collectors.network_namespaces import Link, Namespaces, namespaces
 from tbd_collectors.process import CollectionError
 from tbd_collectors.rank_launch import Launch, launches, together
 from tbd_trace.redact.secrets import without_secrets
+from tbd_trace.runtime.stop_signals import cause, exit_code
 
 JOB = "job.json"
 _RUNS = 2  # throughput and timeline
@@ -62,10 +63,10 @@ def collect_job(
     """
     with written(capture, force) as directory:
         session = _Session(request, directory, capture, say, on_line)
-        interrupted = session.execute()
+        interrupt = session.execute()
         result = session.finish()
-    if interrupted:
-        raise KeyboardInterrupt
+    if interrupt is not None:
+        raise interrupt
     return result
 
 
@@ -87,12 +88,12 @@ class _Session:
         self._points: list[dict[str, Any]] = []
         self._host: list[dict[str, Any]] = []  # the link without a limit
 
-    def execute(self) -> bool:
-        """Run everything; return True if Ctrl-C interrupted it."""
+    def execute(self) -> KeyboardInterrupt | None:
+        """Run everything; return what interrupted it, if anything did."""
         try:
             if not self._request.links:
                 self._point("", self._request.ranks, None, None)
-                return False
+                return None
             with namespaces(self._request.ranks) as within:
                 self._shaped(within)
         except _Failed:
@@ -103,11 +104,12 @@ class _Session:
                 raise
             self._result.status, self._result.reason = "failed", str(error)
             self._result.exit_code = error.exit_code
-        except KeyboardInterrupt:
-            self._result.status, self._result.reason = "interrupted", "interrupted by Ctrl-C"
-            self._result.exit_code = 130
-            return True
-        return False
+        except KeyboardInterrupt as interrupt:
+            self._result.status = "interrupted"
+            self._result.reason = f"interrupted by {cause(interrupt)}"
+            self._result.exit_code = exit_code(interrupt)
+            return interrupt
+        return None
 
     def _shaped(self, within: Namespaces) -> None:
         links = self._request.links

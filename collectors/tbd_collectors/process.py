@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import BinaryIO
 
+from tbd_collectors.host_memory import oom_kills
 from tbd_collectors.left_overs import MARKER, end_left_overs, left_overs
 from tbd_collectors.program_output import LoggedOutput, PassedThrough, ProgramOutput
 from tbd_collectors.program_stop import Stopping, kill
@@ -95,6 +96,7 @@ class Completed:
     stopped: bool = False  # by the caller
     enough: bool = False  # stopped or kept running, because it was not needed any more
     kept: KeptRunning | None = None  # if it runs on; the exit code is then 0
+    memory_ran_out: bool = False  # that of the host, while the program ran
 
     def require_success(self, what: str) -> None:
         """Raise CollectionError unless the program exited with 0; ``what`` names the run."""
@@ -153,7 +155,7 @@ def run(
         KeyboardInterrupt: after Ctrl-C; no process of the run remains.
     """
     marker = str(uuid.uuid4())
-    started = time.monotonic()
+    started, killed = time.monotonic(), oom_kills()
     with contextlib.ExitStack() as resources:
         output = _open_output(resources, log, on_line, shown)
         process = _start(argv, {**environment, MARKER: marker}, directory, output)
@@ -182,6 +184,7 @@ def run(
         timed_out=end in (End.TIMEOUT, End.STOPPED),
         stopped=end is End.STOPPED,
         enough=end is End.ENOUGH,
+        memory_ran_out=oom_kills() > killed,
     )
 
 

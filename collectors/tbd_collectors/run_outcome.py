@@ -13,7 +13,7 @@ from tbd_models.definition import OUT_OF_MEMORY
 from tbd_trace.errors import UsageError
 
 _SIGNALS = 128
-_KILLED = -9  # SIGKILL; the kernel's OOM killer sends it
+_KILLED = _SIGNALS + signal.SIGKILL
 
 
 class CaptureEndedError(Exception):
@@ -46,11 +46,14 @@ def check(planned_run: Run, completed: Completed, report: dict[str, Any], log: P
         raise CaptureEndedError(
             "failed", f"the {planned_run.name} run took longer than --timeout allows"
         )
-    if completed.returncode == _KILLED:
-        reason = "the program was killed, as Linux does when the host's memory runs out"
-        raise CaptureEndedError("out_of_memory", reason, OUT_OF_MEMORY)
     # Shells and nsys turn a signal into an exit code, too.
     code = _SIGNALS - completed.returncode if completed.returncode < 0 else completed.returncode
+    if code == _KILLED and completed.memory_ran_out:
+        reason = "the program was killed by Linux, because the host's memory ran out"
+        raise CaptureEndedError("out_of_memory", reason, code)
+    if code == _KILLED:
+        reason = "the program was ended by SIGKILL, which Linux also sends when memory runs out"
+        raise CaptureEndedError("failed", reason, code)
     if code != 0:
         name = _signal(code)
         how = f"was ended by {name}" if name else f"failed with exit code {code}"

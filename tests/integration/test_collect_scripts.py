@@ -228,6 +228,39 @@ def test_ctrl_c_keeps_what_was_recorded(seconds: float, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize(
+    "profiler", ["torch", pytest.param("nsys", marks=pytest.mark.needs("nsys"))]
+)
+def test_signals_keep_what_was_recorded(
+    profiler: str, number: signal.Signals, tmp_path: Path
+) -> None:
+    times = tmp_path / "times"
+    options = ("--profiler", profiler, "--iterations", "100000", "-o", tmp_path / "c")
+    running = subprocess.Popen(
+        words(*options, "--", sys.executable, LONG, "--times", times),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    trained_until(times, 60)
+    running.send_signal(number)
+    _, said = running.communicate(timeout=60)
+    assert running.returncode == 128 + number, said
+    assert f"interrupted by {number.name}; " in said
+    assert document(tmp_path / "c")["status"] == "interrupted"
+    assert len(labels(tmp_path / "c")) > 1
+
+
+def trained_until(times: Path, steps: int) -> None:
+    for _ in range(1200):
+        if times.exists() and times.read_text().count("\n") >= steps:
+            return
+        time.sleep(0.1)
+    raise AssertionError(f"fewer than {steps} steps within 2 minutes")
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("steps", "why"),
     [
@@ -251,6 +284,11 @@ def test_too_few_steps_are_counted(steps: str, why: str, tmp_path: Path) -> None
     ("source", "code", "message"),
     [
         ("import os; print('bad', flush=True); os.abort()", 134, "ended by SIGABRT: bad"),
+        (
+            "import os; os.kill(os.getpid(), 9)",
+            137,
+            "ended by SIGKILL, which Linux also sends when memory runs out",
+        ),
         ("import sys; sys.exit('no data')", 1, "failed with exit code 1: no data"),
         ("import sys; sys.exit(42)", 42, "failed with exit code 42: no output"),
     ],

@@ -93,7 +93,7 @@ def test_an_interrupted_ingest_leaves_nothing(big: Path, db: Path, number: signa
     before = state(Path.cwd())
     process = started_ingest(big, db)
     process.send_signal(number)
-    assert end(process, timeout=20) == Outcome(130, "", "")
+    assert end(process, timeout=20) == Outcome(128 + number, "", "")
     assert state(Path.cwd()) == before
 
 
@@ -130,7 +130,7 @@ def test_a_query_stops_on_a_signal(db: Path, number: signal.Signals) -> None:
     wait_for(lambda: _cpu_seconds(process.pid) > 2)
     began = time.monotonic()
     process.send_signal(number)
-    assert end(process, timeout=20) == Outcome(130, "", "")
+    assert end(process, timeout=20) == Outcome(128 + number, "", "")
     assert time.monotonic() - began < 10
 
 

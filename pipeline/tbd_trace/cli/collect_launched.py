@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tbd_trace.cli.collect_results import show_rows
-from tbd_trace.cli.collect_runs import sigterm_as_interrupt
 from tbd_trace.cli.output import failure, note
 from tbd_trace.errors import UsageError
 
@@ -66,16 +65,15 @@ def collect_rank(
     prepare(launched, force=force)
     capture = part(launched)
     try:
-        with sigterm_as_interrupt():  # the launcher sends it to the others when one rank fails
-            result = collect(
-                target,
-                profiling,
-                capture,
-                say=lambda text: typer.echo(f"{capture}: {text}", err=True),
-                shown=(1, 2),
-                launch=launched,
-            )
-    except KeyboardInterrupt:
+        result = collect(
+            target,
+            profiling,
+            capture,
+            say=lambda text: typer.echo(f"{capture}: {text}", err=True),
+            shown=(1, 2),
+            launch=launched,
+        )
+    except KeyboardInterrupt:  # the launcher sends SIGTERM to the others when one rank fails
         finish(launched.directory)
         raise
     for text in result.notes:

@@ -4,9 +4,8 @@
 # ruff: noqa: PLC0415
 from __future__ import annotations
 
-import signal
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -47,13 +46,12 @@ def run_jobs(
 
     results: list[Result] = []
     try:
-        with sigterm_as_interrupt():
-            exit_code = collect_all(
-                jobs,
-                lambda target, capture: _collect(target, capture, settings),
-                results,
-                on_error=failure,
-            )
+        exit_code = collect_all(
+            jobs,
+            lambda target, capture: _collect(target, capture, settings),
+            results,
+            on_error=failure,
+        )
         if search is not None and not exit_code:
             exit_code = search(results)
     finally:
@@ -66,20 +64,6 @@ def run_jobs(
             exit_code = result.kept.wait()
     if exit_code:
         raise typer.Exit(exit_code)
-
-
-@contextmanager
-def sigterm_as_interrupt() -> Iterator[None]:
-    """Raise KeyboardInterrupt on SIGTERM, so that the program ends and its records are kept."""
-
-    def interrupt(_number: int, _frame: object) -> None:
-        raise KeyboardInterrupt("SIGTERM")
-
-    before = signal.signal(signal.SIGTERM, interrupt)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
 
 
 def search_largest(

@@ -8,7 +8,6 @@ import errno
 import gc
 import io
 import os
-import signal
 import sys
 import traceback
 import warnings
@@ -39,11 +38,11 @@ from tbd_trace.cli.summary import summary
 from tbd_trace.cli.try_change import try_change
 from tbd_trace.cli.why import whatif, why
 from tbd_trace.errors import RenamedWarning, TbdTraceError, UsageError
+from tbd_trace.runtime import stop_signals
 from tbd_trace.runtime.settings_env import MEMORY_LIMIT, THREADS, WITHOUT_BLAS_THREADS
 from tbd_trace.version import __version__
 
-_INTERRUPTED = 128 + 2  # exit codes of a shell for SIGINT and SIGPIPE
-_READER_GONE = 128 + 13
+_READER_GONE = 128 + 13  # exit code of a shell for SIGPIPE
 _STDIN, _STDOUT, _STDERR = range(3)
 # Commands are short and imports leave few cycles, so the default threshold of Python 3.11 (700
 # objects) would only cost time.
@@ -121,8 +120,8 @@ class _Commands(TyperGroup):
         except TbdTraceError as error:
             failure(error)
             raise typer.Exit(error.exit_code) from error
-        except KeyboardInterrupt:
-            raise typer.Exit(_INTERRUPTED) from None
+        except KeyboardInterrupt as interrupt:
+            raise typer.Exit(stop_signals.exit_code(interrupt)) from None
         except BrokenPipeError:
             _drop_output()  # the reader (head, less) has seen enough
             raise typer.Exit(_READER_GONE) from None
@@ -269,25 +268,17 @@ def main() -> None:
     gc.set_threshold(_OBJECTS_PER_COLLECTION)
     warnings.filterwarnings("always", category=RenamedWarning)
     warnings.showwarning = _show_warning
-    interrupted = False
-
-    def interrupt(*_: object) -> NoReturn:
-        nonlocal interrupted
-        interrupted = True
-        raise KeyboardInterrupt
-
-    # SIGTERM raises KeyboardInterrupt like Ctrl-C, so that temporary files are removed.
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, interrupt)
+    stop_signals.raise_on_signals()
     try:
         app(prog_name="tbd-trace")
     except SystemExit as ended:
         _exit(ended.code)
     except KeyboardInterrupt:
-        _exit(_INTERRUPTED)
+        _exit(stop_signals.exit_code())
     except Exception as error:
-        if interrupted:  # a library that is being loaded turns an interrupt into its own error
-            _exit(_INTERRUPTED)
+        # A library that is being loaded turns an interrupt into its own error.
+        if stop_signals.is_interrupted():
+            _exit(stop_signals.exit_code())
         if os.environ.get("TBD_TRACE_DEBUG"):
             traceback.print_exc()
         summary = " ".join(str(error).split())

@@ -12,8 +12,9 @@ from collections.abc import Iterator
 
 import duckdb
 
+from tbd_trace.runtime.stop_signals import STOPPING
+
 _INTERRUPTED = re.compile(r"Query interrupted|^INTERRUPT Error|\bKeyboardInterrupt\b")
-_STOPPING = {signal.SIGINT, signal.SIGTERM}
 _AGAIN_S = 0.1  # between two interrupts
 
 
@@ -74,7 +75,7 @@ def _watch(wake: int, connection: duckdb.DuckDBPyConnection) -> None:
                 received = os.read(wake, 1)
                 if not received:
                     return
-                if received[0] in _STOPPING:
+                if received[0] in STOPPING:
                     pause_s = _AGAIN_S
             if pause_s is not None:
                 connection.interrupt()

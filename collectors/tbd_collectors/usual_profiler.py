@@ -42,14 +42,19 @@ def _is_pytorch(target: Workload | Command) -> bool:
 
 
 def _runs_pytorch(words: Sequence[str]) -> bool:
-    name = Path(words[0]).name
-    if name in _LAUNCHERS:
+    if Path(words[0]).name in _LAUNCHERS:
         return True
-    if not _PYTHON.fullmatch(name):
+    python = interpreter_of(words)
+    if python is None:
         return False
     try:
-        installed = inspection.interpreter(words[0])
+        installed = inspection.interpreter(python)
     except UsageError:
         return False
     has_others = any(inspection.framework_version(n, installed) for n in ("tensorflow", "mxnet"))
     return inspection.framework_version("pytorch", installed) is not None and not has_others
+
+
+def interpreter_of(words: Sequence[str]) -> str | None:
+    """Return the Python interpreter that a command names first, None for another command."""
+    return words[0] if words and _PYTHON.fullmatch(Path(words[0]).name) else None

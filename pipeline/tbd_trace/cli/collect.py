@@ -8,8 +8,15 @@ import sys
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+import typer
+
 from tbd_collectors.choices import Device, Execution, Input, Precision, Scale
 from tbd_trace.cli import collect_options as options
+from tbd_trace.cli.collect_checks import (
+    check_command_options,
+    check_model_options,
+    check_recording,
+)
 from tbd_trace.cli.collect_launched import (
     FinishOption,
     collect_rank,
@@ -28,6 +35,7 @@ if TYPE_CHECKING:
 
 
 def collect(
+    context: typer.Context,
     target: options.TargetArgument = None,
     *,
     suite: options.SuiteOption = False,
@@ -99,6 +107,7 @@ def collect(
             "--estimate is for models; to record the memory of a command, call "
             "tbd_trace.instrument(model, memory=True) in it and leave out --estimate"
         )
+    (check_command_options if is_command(words) else check_model_options)(context)
     if estimate and not memory:
         raise UsageError("--estimate needs --memory")
     if largest_batch is not None and not estimate:
@@ -109,7 +118,7 @@ def collect(
         "framework": framework.value if framework else None,
         "variant": variant,
         "scale": scale.value,
-        "device": "cuda" if estimate and device is Device.AUTO else _device(device, python),
+        "device": "cuda" if estimate and device is Device.AUTO else _device(device, python, words),
         "precision": precision.value,
         "execution": execution.value,
         "gradient_accumulation": gradient_accumulation,
@@ -147,6 +156,7 @@ def collect(
         estimate=estimate,
         timeout_s=timeout,
     )
+    check_recording(context, timeline=profiling.timeline, device=targets[0].device)
     launched = rank_of_launcher(targets[0], output, keep_running=keep_running)
     several = suite or len(targets) > 1 or largest_batch is not None
     captures = places(targets, output, several=several)
@@ -181,8 +191,8 @@ class _OwnCommand:
     keep_running: bool
 
 
-def _device(device: Device, python: str | None) -> str:
-    from tbd_collectors import environments
+def _device(device: Device, python: str | None, words: list[str]) -> str:
+    from tbd_collectors import environments, usual_profiler
     from tbd_trace.machine import amd_gpu, inspection
 
     if device is not Device.AUTO:
@@ -192,6 +202,7 @@ def _device(device: Device, python: str | None) -> str:
     if not amd_gpu.architectures():
         return "cpu"
     # Integrated graphics are in the list too; PyTorch for ROCm shows that the GPU is for training.
+    python = python or usual_profiler.interpreter_of(words)
     used = inspection.interpreter(python or environments.usual_interpreter("pytorch"))
     return "cuda" if "rocm" in (inspection.framework_version("pytorch", used) or "") else "cpu"
 

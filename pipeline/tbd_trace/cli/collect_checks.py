@@ -1,0 +1,75 @@
+"""Refuse options of ``tbd-trace collect`` that would have no effect."""
+
+from __future__ import annotations
+
+import typer
+
+from tbd_trace.errors import UsageError
+
+_OF_MODELS = (
+    *("framework", "variant", "scale", "batch_size", "precision", "execution"),
+    *("gradient_accumulation", "activation_checkpointing", "seed", "data", "lengths"),
+    *("input_kind", "loader_workers", "python"),
+)
+_NAMES = {"input_kind": "--input"}  # of other options: the name of the parameter
+
+
+def is_given(context: typer.Context, parameter: str) -> bool:
+    """Return True if the user has written an option, also with its default value."""
+    source = context.get_parameter_source(parameter)
+    return source is not None and source.name == "COMMANDLINE"
+
+
+def check_command_options(context: typer.Context) -> None:
+    """Raise UsageError for an option of models, beside a command."""
+    for parameter in _OF_MODELS:
+        if is_given(context, parameter):
+            option = _NAMES.get(parameter, f"--{parameter.replace('_', '-')}")
+            more = "; tbd_trace.instrument(batch_size=N) records it" * (parameter == "batch_size")
+            raise UsageError(f"{option} is for models; a command chooses it itself{more}")
+    if is_given(context, "throughput") and context.params["throughput"]:
+        raise UsageError(
+            "--throughput is for models; a command is timed without the profiler after its window"
+        )
+
+
+def check_model_options(context: typer.Context) -> None:
+    """Raise UsageError for an option of commands, beside a model."""
+    if is_given(context, "auto") and not context.params["auto"]:
+        raise UsageError("--no-auto is for commands; a model marks its iterations itself")
+
+
+def check_recording(context: typer.Context, *, timeline: str, device: str) -> None:
+    """Raise UsageError for records that the profiler or the device cannot give.
+
+    Args:
+        context: the options.
+        timeline: the profiler.
+        device: cuda or cpu.
+    """
+    options = context.params
+    if options["memory"]:
+        _check_memory(context)
+        return
+    if options["gpu_metrics"] and timeline != "nsys":
+        raise UsageError(f"--gpu-metrics is for nsys; {timeline} does not sample them")
+    if options["gpu_metrics"] and device == "cpu":
+        raise UsageError("--gpu-metrics needs a GPU; see tbd-trace doctor")
+    if options["memory_usage"] and timeline == "nvprof":
+        raise UsageError("--memory-usage is for nsys and torch; nvprof does not trace allocations")
+    if not is_given(context, "counters") or not options["counters"]:
+        return
+    for obstacle, is_there in (
+        ("needs an NVIDIA GPU; see tbd-trace doctor", device == "cpu"),
+        ("needs another run; leave out --ranks", options["ranks"] is not None),
+        ("needs another run; leave out --keep-running", options["keep_running"]),
+    ):
+        if is_there:
+            raise UsageError(f"--counters {obstacle}")
+
+
+def _check_memory(context: typer.Context) -> None:
+    for parameter in ("profiler", "counters", "gpu_metrics", "memory_usage"):
+        if is_given(context, parameter) and context.params[parameter]:
+            option = f"--{parameter.replace('_', '-')}"
+            raise UsageError(f"{option} is for timelines; leave out --memory")

@@ -1,0 +1,73 @@
+"""Options of ``tbd-trace collect`` that would have no effect are refused before anything starts."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from click.testing import Result
+from typer.testing import CliRunner
+
+from tbd_trace.cli.main import app
+
+
+def collect(directory: Path, *words: str) -> Result:
+    options = ("--device", "cpu", "--dry-run", "-o", str(directory / "c"))
+    return CliRunner().invoke(app, ["collect", *options, *words])
+
+
+def refused(directory: Path, *words: str) -> str:
+    done = collect(directory, *words)
+    assert done.exit_code == 2, done.output
+    assert done.stdout == ""
+    return done.stderr
+
+
+COMMAND = ("--", "sleep", "1")
+
+
+@pytest.mark.parametrize(
+    "option",
+    [
+        *("--framework pytorch", "--variant v1", "--scale full", "--batch-size 4"),
+        *("--precision fp32", "--execution auto", "--gradient-accumulation 1", "--seed 0"),
+        *("--activation-checkpointing", "--data .", "--lengths fixed", "--input synthetic"),
+        *("--loader-workers 0", "--python python3", "--throughput"),
+    ],
+)
+def test_options_of_models(option: str, tmp_path: Path) -> None:
+    said = refused(tmp_path, *option.split(), *COMMAND)
+    assert said.startswith(f"error: {option.partition(' ')[0]} is for models; ")
+
+
+def test_the_batch_size_of_a_command_is_recorded_by_the_program(tmp_path: Path) -> None:
+    said = refused(tmp_path, "--batch-size", "4", *COMMAND)
+    assert said.endswith("tbd_trace.instrument(batch_size=N) records it\n")
+
+
+def test_options_that_are_kept_for_commands(tmp_path: Path) -> None:
+    options = "--iterations 3 --warmup 2 --no-auto --no-throughput --no-counters --memory-usage"
+    done = collect(tmp_path, *options.split(), "--profiler", "torch", *COMMAND)
+    assert done.exit_code == 0, done.stderr
+
+
+@pytest.mark.parametrize(
+    ("options", "why"),
+    [
+        ("--profiler torch --gpu-metrics", "--gpu-metrics is for nsys; torch does not"),
+        ("--profiler nsys --gpu-metrics", "--gpu-metrics needs a GPU"),
+        ("--profiler torch --counters", "--counters needs an NVIDIA GPU"),
+        ("--profiler nvprof --memory-usage", "--memory-usage is for nsys and torch"),
+        ("--device cuda --profiler torch --counters --ranks 2", "leave out --ranks"),
+        ("--device cuda --profiler torch --counters --keep-running", "leave out --keep-running"),
+        ("--memory --profiler torch", "--profiler is for timelines; leave out --memory"),
+        ("--memory --gpu-metrics", "--gpu-metrics is for timelines; leave out --memory"),
+    ],
+)
+def test_records_that_cannot_be_made(options: str, why: str, tmp_path: Path) -> None:
+    assert why in refused(tmp_path, *options.split(), *COMMAND)
+
+
+def test_options_of_commands(tmp_path: Path) -> None:
+    words = ("--no-auto", "--python", "python3", "resnet50")
+    assert "--no-auto is for commands" in refused(tmp_path, *words)

@@ -15,6 +15,7 @@ from tbd_trace.cli import collect_options as options
 from tbd_trace.cli.collect_checks import (
     check_command_options,
     check_model_options,
+    check_range,
     check_recording,
 )
 from tbd_trace.cli.collect_launched import (
@@ -156,6 +157,7 @@ def collect(
         estimate=estimate,
         timeout_s=timeout,
     )
+    check_range(context, timeline=profiling.timeline, device=targets[0].device)
     check_recording(context, timeline=profiling.timeline, device=targets[0].device)
     launched = rank_of_launcher(targets[0], output, keep_running=keep_running)
     several = suite or len(targets) > 1 or largest_batch is not None

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import typer
 
 from tbd_trace.errors import UsageError
@@ -11,6 +13,7 @@ _OF_MODELS = (
     *("gradient_accumulation", "activation_checkpointing", "seed", "data", "lengths"),
     *("input_kind", "loader_workers", "python"),
 )
+_PROFILER_API = "cudaProfilerApi"
 _NAMES = {"input_kind": "--input"}  # of other options: the name of the parameter
 
 
@@ -37,6 +40,36 @@ def check_model_options(context: typer.Context) -> None:
     """Raise UsageError for an option of commands, beside a model."""
     if is_given(context, "auto") and not context.params["auto"]:
         raise UsageError("--no-auto is for commands; a model marks its iterations itself")
+
+
+def check_range(context: typer.Context, *, timeline: str, device: str) -> None:
+    """Raise UsageError for a --capture-range that would not be recorded.
+
+    Args:
+        context: the options.
+        timeline: the profiler.
+        device: cuda or cpu.
+    """
+    wanted = context.params["capture_range"]
+    if wanted is None:
+        return
+    is_api = wanted == _PROFILER_API
+    if not is_api and not re.fullmatch(r".+@.+", wanted):
+        raise UsageError(
+            f"--capture-range {wanted!r} is neither {_PROFILER_API} nor RANGE@DOMAIN; write "
+            f"'{wanted.strip('@')}@*' for the range in any domain"
+        )
+    if is_api and device == "cpu":
+        raise UsageError(
+            f"--capture-range {_PROFILER_API} needs a GPU; select an NVTX range by RANGE@DOMAIN, "
+            "or leave it out"
+        )
+    if not is_api and timeline == "nvprof":
+        raise UsageError(f"nvprof records no NVTX range; use {_PROFILER_API}, or --profiler nsys")
+    for parameter in ("iterations", "warmup", "keep_running"):
+        if is_given(context, parameter):
+            option = f"--{parameter.replace('_', '-')}"
+            raise UsageError(f"{option} and --capture-range exclude each other; leave out one")
 
 
 def check_recording(context: typer.Context, *, timeline: str, device: str) -> None:

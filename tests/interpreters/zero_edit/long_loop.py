@@ -12,11 +12,7 @@ parser.add_argument("--times", default="/dev/null", help="file for the ends of t
 parser.add_argument("--steps", type=int, default=360_000)
 parser.add_argument("--fail-at", type=int, default=-1)
 parser.add_argument("--pause", type=float, default=0.01, help="seconds before a step")
-<<<<<<< HEAD
 parser.add_argument("--slow-steps", type=int, default=0, help="first steps, with 10 pauses each")
-parser.add_argument("--ignore-sigint", action="store_true")
-=======
->>>>>>> 96cc528d (Give a command 60 s to end under every profiler)
 options = parser.parse_args()
 
 torch.manual_seed(0)

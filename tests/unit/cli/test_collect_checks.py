@@ -71,3 +71,27 @@ def test_records_that_cannot_be_made(options: str, why: str, tmp_path: Path) -> 
 def test_options_of_commands(tmp_path: Path) -> None:
     words = ("--no-auto", "--python", "python3", "resnet50")
     assert "--no-auto is for commands" in refused(tmp_path, *words)
+
+
+@pytest.mark.parametrize(
+    ("options", "why"),
+    [
+        ("foo", "is neither cudaProfilerApi nor RANGE@DOMAIN; write 'foo@*'"),
+        ("foo@", "is neither cudaProfilerApi nor RANGE@DOMAIN; write 'foo@*'"),
+        ("cudaProfilerApi", "needs a GPU; select an NVTX range by RANGE@DOMAIN"),
+        ("a@b --device cuda --profiler nvprof", "use cudaProfilerApi, or --profiler nsys"),
+        ("a@b --iterations 12", "--iterations and --capture-range exclude each other"),
+        ("a@b --warmup 5", "--warmup and --capture-range exclude each other"),
+        ("a@b --keep-running", "--keep-running and --capture-range exclude each other"),
+    ],
+)
+def test_ranges_that_would_not_be_recorded(options: str, why: str, tmp_path: Path) -> None:
+    words = ("--profiler", "nsys", "--capture-range", *options.split())
+    assert why in refused(tmp_path, *words, *COMMAND)
+
+
+def test_ranges_that_can_be_recorded(tmp_path: Path) -> None:
+    for words in (("a b@mine",), ("cudaProfilerApi", "--device", "cuda")):
+        more = ("--compute-capability", "7.0", "--profiler", "nsys")
+        done = collect(tmp_path, *more, "--capture-range", *words, *COMMAND)
+        assert done.exit_code == 0, done.stderr

@@ -12,7 +12,7 @@ from typing import Any
 
 from tbd_collectors.automatic_marks import AutomaticMarks
 from tbd_collectors.capture_metadata import described, of_command
-from tbd_collectors.capture_writer import FORMAT_VERSION, read_json, write_json
+from tbd_collectors.capture_writer import FORMAT_VERSION, keeps_earlier, read_json, write_json
 from tbd_collectors.collection_request import Command, Profiling, Workload
 from tbd_collectors.launcher import RankStart
 from tbd_collectors.plan import MEMORY_LOG, NO_COUNTERS
@@ -50,6 +50,8 @@ class Result:
     notes: list[str]  # warnings for the user, such as missing counters
     document: dict[str, Any]  # content of capture.json
     kept: KeptRunning | None = None  # the command, if it runs on
+    # True if nothing was recorded, and the directory still holds an earlier capture.
+    is_earlier_kept: bool = False
 
 
 class Session:
@@ -268,8 +270,10 @@ class Session:
         for pattern in _TEMPORARY:
             for path in self._directory.glob(pattern):
                 path.unlink()
+        is_earlier_kept = keeps_earlier(capture, self._directory)
         return Result(
-            capture, self._status, self._reason, self._exit_code, self.notes, document, self._kept
+            *(capture, self._status, self._reason, self._exit_code, self.notes, document),
+            *(self._kept, is_earlier_kept),
         )
 
     def _document(self) -> dict[str, Any]:

@@ -17,13 +17,18 @@ FORMAT_VERSION = 1
 
 
 def check_free(path: Path, force: bool) -> None:
-    """Raise UsageError if ``path`` exists; ``force`` permits a capture or an empty directory."""
+    """Raise UsageError if ``path`` exists, unless it is an empty directory or an empty capture.
+
+    ``force`` permits a capture with records, too.
+    """
     if not path.exists() and not path.is_symlink():
+        return
+    is_directory = path.is_dir() and not path.is_symlink()
+    if is_directory and (not any(path.iterdir()) or (_is_written(path) and not has_records(path))):
         return
     if not force:
         raise UsageError(f"{path} exists; choose another -o, or --force to replace it")
-    is_replaceable = path.is_dir() and not path.is_symlink()
-    if not is_replaceable or (any(path.iterdir()) and not _is_written(path)):
+    if not is_directory or not _is_written(path):
         raise UsageError(f"{path} is not a capture, so --force does not replace it")
 
 
@@ -31,9 +36,29 @@ def _is_written(path: Path) -> bool:
     return any((path / name).is_file() for name in ("capture.json", "job.json"))
 
 
+def has_records(path: Path) -> bool:
+    """Return True if something was recorded in a capture or a job, also if it is damaged."""
+    for capture in path.rglob("capture.json"):
+        document = read_json(capture)
+        # A model whose timeline failed still has its throughput.
+        if document.get("files") != [] or document.get("throughput"):
+            return True
+    if not (path / "job.json").is_file():
+        return False
+    job = read_json(path / "job.json")
+    return job.get("status") in (None, "ok") or any(p.get("link") for p in job["points"])
+
+
+def keeps_earlier(path: Path, new: Path) -> bool:
+    """Return True if ``path`` has records and is not to be replaced by ``new``, which has none."""
+    return path.is_dir() and has_records(path) and not has_records(new)
+
+
 @contextmanager
 def written(path: Path, force: bool = False) -> Iterator[Path]:
     """Yield an empty directory that is renamed to ``path`` if the block ends without an error.
+
+    A capture with records stays in place of one without, also with ``force``.
 
     After an error, neither it nor the parents created for it remain. Raises StoreError if it
     cannot be written, UsageError if ``path`` exists, before or after, and may not be replaced.
@@ -48,7 +73,8 @@ def written(path: Path, force: bool = False) -> Iterator[Path]:
             beside.mkdir(parents=True)
             yield beside
             check_free(path, force)  # another process may have written it since
-            _put(beside, path)
+            if not keeps_earlier(path, beside):
+                _put(beside, path)
         finally:
             shutil.rmtree(beside, ignore_errors=True)
             with suppress(OSError):  # rmdir fails at the first parent with other contents
@@ -64,6 +90,9 @@ def written(path: Path, force: bool = False) -> Iterator[Path]:
 def _put(new: Path, path: Path) -> None:
     # rename() cannot replace a directory that is not empty: move the old one away first, and back
     # if the new one cannot take its name.
+    if path.is_dir() and not any(path.iterdir()):
+        _move_into(new, path)
+        return
     old = new.with_name(f"{new.name}.old")
     try:
         if path.exists():
@@ -80,6 +109,12 @@ def _put(new: Path, path: Path) -> None:
             f"{path}: is written, but the old capture cannot be removed ({error.strerror}); "
             f"remove {old}"
         ) from error
+
+
+def _move_into(new: Path, path: Path) -> None:
+    # The user has made this directory: it may be the current one, or have other permissions.
+    for child in sorted(new.iterdir(), key=lambda child: child.suffix == ".json"):
+        shutil.move(child, path / child.name)
 
 
 def write_json(path: Path, document: dict[str, Any]) -> None:

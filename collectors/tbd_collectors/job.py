@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from tbd_collectors import workload
-from tbd_collectors.capture_writer import write_json, written
+from tbd_collectors.capture_writer import keeps_earlier, write_json, written
 from tbd_collectors.collect import Result, collect
 from tbd_collectors.collection_request import Command, Profiling, Workload
 from tbd_collectors.link_benchmark import bus_bandwidth, latency, measure_link
@@ -65,6 +65,8 @@ def collect_job(
         session = _Session(request, directory, capture, say, on_line)
         interrupt = session.execute()
         result = session.finish()
+        if keeps_earlier(capture, directory):
+            result.reason += "; nothing is recorded, so the earlier job is kept"
     if interrupt is not None:
         raise interrupt
     return result

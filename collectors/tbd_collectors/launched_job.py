@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from tbd_collectors.capture_writer import check_free, read_json, write_json
+from tbd_collectors.capture_writer import check_free, has_records, read_json, write_json
 from tbd_collectors.job import JOB, JobResult, statistics_of, times_of
 from tbd_collectors.launcher import LauncherRank
 from tbd_trace.errors import StoreError, UsageError
@@ -32,7 +32,7 @@ def prepare(launched: LauncherRank, *, force: bool) -> None:
     try:
         check_free(part(launched), force)
         launched.directory.mkdir(parents=True, exist_ok=True)
-        if (launched.directory / JOB).exists() and not force:
+        if (launched.directory / JOB).exists() and has_records(launched.directory) and not force:
             raise UsageError(
                 f"{launched.directory} exists; choose another -o, or --force to replace it"
             )

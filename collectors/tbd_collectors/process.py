@@ -32,11 +32,20 @@ _POLL_S = 0.2  # delay of the output that the user sees
 _STOPPED_GRACE_S = 1.0  # its report is not needed
 _BEGIN_S = 30.0  # for a process that the program leaves behind
 _LAST_LINES = 3
+NO_PERMISSION, NOT_FOUND = 126, 127  # exit codes of a shell
 _USUAL = Stopping()
 
 
 class CollectionError(TbdTraceError):
     """A profiler failed or could not be started. Exit code 1."""
+
+
+class NotRunnableError(CollectionError):
+    """A program cannot be run. Exit code 126 or 127, as of a shell."""
+
+    def __init__(self, program: str, reason: str, exit_code: int) -> None:
+        super().__init__(f"{program}: cannot be run ({reason}); install it or put it on PATH")
+        self.exit_code = exit_code
 
 
 class NothingRecordedError(CollectionError):
@@ -234,9 +243,8 @@ def _start(
             preexec_fn=_end_with_parent,  # noqa: PLW1509 - it calls a function of libc alone
         )
     except OSError as error:
-        raise CollectionError(
-            f"{argv[0]}: cannot be run ({error.strerror}); install it or put it on PATH"
-        ) from error
+        code = NOT_FOUND if isinstance(error, FileNotFoundError) else NO_PERMISSION
+        raise NotRunnableError(argv[0], str(error.strerror), code) from error
     output.started()
     return process
 

@@ -9,6 +9,7 @@
     │   └── SqlError           2  the user's SQL is wrong
     ├── CannotAnswerError      3  the trace lacks the required data
     └── CollectionError        1  a profiler failed (tbd_collectors/process.py)
+        └── NotRunnableError 126  a program may not be run; 127 if it does not exist
 
 Messages follow the pattern ``PATH: problem; action``.
 """

@@ -321,11 +321,35 @@ def test_a_table_for_programs_has_the_standard_output_for_itself(tmp_path: Path)
 
 def test_a_program_that_cannot_be_run(tmp_path: Path) -> None:
     (tmp_path / "script.sh").touch()
-    for path, why in (("script.sh", "Permission denied"), ("none.sh", "No such file")):
-        done = collect("-o", tmp_path / "c", "--", f"./{path}", cwd=tmp_path)
-        assert done.returncode == 1
-        assert f"error: ./{path}: cannot be run ({why}" in done.stderr
-        assert not (tmp_path / "c").exists()
+    for name, why, code in (
+        ("script.sh", "Permission denied", 126),
+        (".", "Permission denied", 126),
+        ("none.sh", "No such file", 127),
+    ):
+        path = f"{tmp_path}/{name}"
+        for profiler in ("torch", "nsys"):
+            done = collect("--profiler", profiler, "-o", tmp_path / "c", "--", path)
+            assert done.returncode == code
+            assert f"error: {path}: cannot be run ({why}" in done.stderr
+            assert not (tmp_path / "c").exists()
+
+
+@pytest.mark.slow
+def test_a_corrected_command_replaces_a_capture_without_records(tmp_path: Path) -> None:
+    capture = tmp_path / "c"
+    capture.mkdir()
+    options = (*WINDOW, "-o", capture, "--", sys.executable)
+    assert collect(*options, tmp_path / "none.py").returncode == 2
+    assert document(capture)["files"] == []
+    done = collect(*options, LONG)
+    assert done.returncode == 0, done.stderr
+    assert labels(capture) == numbered(WARMUP, ITERATIONS)
+    done = collect(*options, LONG)
+    assert (done.returncode, "exists; choose another -o" in done.stderr) == (2, True)
+    done = collect("--force", *options, tmp_path / "none.py")
+    assert done.returncode == 2
+    assert "nothing is recorded, so the earlier capture is kept" in done.stderr
+    assert labels(capture) == numbered(WARMUP, ITERATIONS)
 
 
 def test_options_that_exclude_each_other(tmp_path: Path) -> None:

@@ -106,6 +106,8 @@ def _collect(target: Workload | Command, capture: Path, settings: Settings) -> R
         )
     for text in result.notes:
         note(f"{capture}: {text}")
-    if result.status != "ok":
+    if result.is_earlier_kept:
+        failure(f"{capture}: {result.reason}; nothing is recorded, so the earlier capture is kept")
+    elif result.status != "ok":
         failure(f"{capture}: {result.reason}; its output is in {capture}/*.log")
     return result

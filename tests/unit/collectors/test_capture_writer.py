@@ -6,10 +6,11 @@ import errno
 import json
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from tbd_collectors.capture_writer import check_free, read_json, write_json, written
+from tbd_collectors.capture_writer import check_free, has_records, read_json, write_json, written
 from tbd_trace.errors import StoreError, UsageError
 
 
@@ -64,6 +65,51 @@ def test_force_replaces_an_empty_directory(tmp_path: Path) -> None:
     (tmp_path / "c").mkdir()
     _write(tmp_path / "c", force=True)
     assert _tree(tmp_path) == ["c", "c/capture.json"]
+
+
+EMPTY = '{"status": "failed", "files": []}'
+THROUGHPUT = '{"status": "failed", "files": [], "throughput": {"samples_per_second": 1.5}}'
+
+
+def test_a_capture_without_records_is_replaced(tmp_path: Path) -> None:
+    _write(tmp_path / "c", EMPTY)
+    _write(tmp_path / "c")
+    assert (tmp_path / "c" / "capture.json").read_text() == "new"
+
+
+@pytest.mark.parametrize("text", ["damaged", THROUGHPUT, '{"files": [{"file": "a"}]}'])
+def test_force_keeps_records_that_the_new_capture_lacks(text: str, tmp_path: Path) -> None:
+    _write(tmp_path / "c", text)
+    with pytest.raises(UsageError, match="exists"):
+        _write(tmp_path / "c", EMPTY)
+    _write(tmp_path / "c", EMPTY, force=True)
+    assert _tree(tmp_path) == ["c", "c/capture.json"]
+    assert (tmp_path / "c" / "capture.json").read_text() == text
+
+
+@pytest.mark.parametrize(
+    ("job", "rank", "expected"),
+    [
+        ({"status": "failed", "points": [{"link": []}]}, EMPTY, False),
+        ({"status": "failed", "points": [{"link": [{"bytes": 4}]}]}, EMPTY, True),
+        ({"status": "failed", "points": []}, THROUGHPUT, True),
+        ({"status": "ok", "points": []}, EMPTY, True),
+    ],
+)
+def test_records_of_a_job(job: dict[str, Any], rank: str, expected: bool, tmp_path: Path) -> None:
+    write_json(tmp_path / "job.json", job)
+    (tmp_path / "rank=0").mkdir()
+    (tmp_path / "rank=0" / "capture.json").write_text(rank)
+    assert has_records(tmp_path) is expected
+
+
+def test_an_empty_directory_of_the_user_stays_the_same(tmp_path: Path) -> None:
+    path = tmp_path / "c"
+    path.mkdir(mode=0o770)
+    before = path.stat()
+    _write(path)
+    assert _tree(tmp_path) == ["c", "c/capture.json"]
+    assert (path.stat().st_ino, path.stat().st_mode) == (before.st_ino, before.st_mode)
 
 
 @pytest.mark.parametrize("kind", ["file", "directory", "link", "broken link"])

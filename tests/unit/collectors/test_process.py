@@ -110,21 +110,21 @@ def test_only_the_end_is_kept(start: Callable[..., Completed]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "message"),
+    ("change", "message", "code"),
     [
-        ({"argv": ["no-such-profiler"]}, r"^no-such-profiler: cannot be run \(No such file"),
-        ({"argv": ["/"]}, r"^/: cannot be run \(Permission denied\)"),
-        ({"directory": Path("/no/where")}, r"^/no/where: no such directory to run true in"),
-        ({"log": Path("/no/where/log")}, r"^/no/where/log: cannot be written \(No such file"),
+        ({"argv": ["no-such-profiler"]}, r"^no-such-profiler: cannot be run \(No such file", 127),
+        ({"argv": ["/"]}, r"^/: cannot be run \(Permission denied\)", 126),
+        ({"directory": Path("/no/where")}, r"^/no/where: no such directory to run true in", 1),
+        ({"log": Path("/no/where/log")}, r"^/no/where/log: cannot be written \(No such file", 1),
     ],
 )
 def test_what_cannot_be_run(
-    start: Callable[..., Completed], change: dict[str, object], message: str
+    start: Callable[..., Completed], change: dict[str, object], message: str, code: int
 ) -> None:
     with pytest.raises(TbdTraceError, match=message) as caught:
         start(**{"argv": ["true"], **change})
     assert "\n" not in str(caught.value)
-    assert caught.value.exit_code == 1
+    assert caught.value.exit_code == code
 
 
 @pytest.mark.slow

@@ -91,8 +91,8 @@ def finish(directory: Path, *, incomplete: bool = False) -> JobResult | None:
                 "world_size": world_size,
                 "bandwidth_bits_per_s": None,
                 "latency_added_s": None,
-                # Parts that are there can be read.
-                "status": "ok",
+                "status": result.status,
+                "is_readable": True,  # also if a rank failed: each has written its own part
                 "iteration_s": times,
                 **statistics_of(times),
                 "load": {"before": None},

@@ -14,6 +14,7 @@ from tbd_collectors.choices import Device, Execution, Input, Precision, Scale
 from tbd_trace.cli import collect_options as options
 from tbd_trace.cli.collect_checks import (
     check_command_options,
+    check_finish,
     check_model_options,
     check_range,
     check_recording,
@@ -97,6 +98,7 @@ def collect(
     from tbd_collectors.collection_request import Profiling
 
     if finish is not None:
+        check_finish(context)
         finish_job(finish, form, wide=wide)
         return
 

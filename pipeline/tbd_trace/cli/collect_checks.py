@@ -14,7 +14,11 @@ _OF_MODELS = (
     *("input_kind", "loader_workers", "python"),
 )
 _PROFILER_API = "cudaProfilerApi"
-_NAMES = {"input_kind": "--input"}  # of other options: the name of the parameter
+_NAMES = {"input_kind": "--input", "output": "-o"}  # of other options: the name of the parameter
+
+
+def _option(parameter: str) -> str:
+    return _NAMES.get(parameter, f"--{parameter.replace('_', '-')}")
 
 
 def is_given(context: typer.Context, parameter: str) -> bool:
@@ -23,13 +27,22 @@ def is_given(context: typer.Context, parameter: str) -> bool:
     return source is not None and source.name == "COMMANDLINE"
 
 
+def check_finish(context: typer.Context) -> None:
+    """Raise UsageError for an argument or an option beside --finish that has no effect."""
+    others = context.params.keys() - {"finish", "form", "wide"}
+    for parameter in sorted(name for name in others if is_given(context, name)):
+        what = "a model or command" if parameter == "target" else _option(parameter)
+        raise UsageError(f"--finish DIR runs nothing and changes DIR alone; leave out {what}")
+
+
 def check_command_options(context: typer.Context) -> None:
     """Raise UsageError for an option of models, beside a command."""
     for parameter in _OF_MODELS:
         if is_given(context, parameter):
-            option = _NAMES.get(parameter, f"--{parameter.replace('_', '-')}")
             more = "; tbd_trace.instrument(batch_size=N) records it" * (parameter == "batch_size")
-            raise UsageError(f"{option} is for models; a command chooses it itself{more}")
+            raise UsageError(
+                f"{_option(parameter)} is for models; a command chooses it itself{more}"
+            )
     if is_given(context, "throughput") and context.params["throughput"]:
         raise UsageError(
             "--throughput is for models; a command is timed without the profiler after its window"
@@ -68,7 +81,7 @@ def check_range(context: typer.Context, *, timeline: str, device: str) -> None:
         raise UsageError(f"nvprof records no NVTX range; use {_PROFILER_API}, or --profiler nsys")
     for parameter in ("iterations", "warmup", "keep_running"):
         if is_given(context, parameter):
-            option = f"--{parameter.replace('_', '-')}"
+            option = _option(parameter)
             raise UsageError(f"{option} and --capture-range exclude each other; leave out one")
 
 
@@ -104,5 +117,4 @@ def check_recording(context: typer.Context, *, timeline: str, device: str) -> No
 def _check_memory(context: typer.Context) -> None:
     for parameter in ("profiler", "counters", "gpu_metrics", "memory_usage"):
         if is_given(context, parameter) and context.params[parameter]:
-            option = f"--{parameter.replace('_', '-')}"
-            raise UsageError(f"{option} is for timelines; leave out --memory")
+            raise UsageError(f"{_option(parameter)} is for timelines; leave out --memory")

@@ -126,7 +126,7 @@ def job_captures(
     name, files, seen = name or path.resolve().name, [], False
     for point in document.points:
         is_alone = point.row["world_size"] == 1 and point.directory != "."
-        if not point.is_complete or (is_alone and seen):
+        if not point.is_readable or (is_alone and seen):
             continue
         seen |= is_alone
         title = name if point.directory == "." else f"{name}/{point.directory}"

@@ -23,7 +23,7 @@ class JobPoint:
     """One job of job.json."""
 
     directory: str  # of its ranks, relative to that of job.json
-    is_complete: bool  # False if a rank failed
+    is_readable: bool  # False if a rank failed and the captures of the others may be cut off
     row: dict[str, Any]  # of ``job_point``, without ``is_own``
 
 
@@ -62,7 +62,7 @@ def read_job(directory: Path) -> JobDocument | None:
     job_points = [
         JobPoint(
             _inside(path, point.get("directory")),
-            point.get("status") == "ok",
+            point.get("status") == "ok" or point.get("is_readable") is True,
             _row(path, number, point, scheme, host),
         )
         for number, point in enumerate(points)

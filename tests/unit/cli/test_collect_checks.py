@@ -95,3 +95,18 @@ def test_ranges_that_can_be_recorded(tmp_path: Path) -> None:
         more = ("--compute-capability", "7.0", "--profiler", "nsys")
         done = collect(tmp_path, *more, "--capture-range", *words, *COMMAND)
         assert done.exit_code == 0, done.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "what"),
+    [
+        (("-o", "job"), "-o"),
+        (("--force",), "--force"),
+        (COMMAND, "a model or command"),
+        (("resnet50",), "a model or command"),
+    ],
+)
+def test_a_job_is_finished_alone(words: tuple[str, ...], what: str, tmp_path: Path) -> None:
+    done = CliRunner().invoke(app, ["collect", "--finish", str(tmp_path), *words])
+    assert done.exit_code == 2
+    assert done.stderr.endswith(f"leave out {what}\n")

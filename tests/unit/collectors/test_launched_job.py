@@ -8,9 +8,11 @@ from typing import Any
 
 import pytest
 
+from tbd_collectors.job import rows
 from tbd_collectors.launched_job import finish, part, prepare
 from tbd_collectors.launcher import LauncherRank
 from tbd_trace.errors import UsageError
+from tbd_trace.store.job_document import read_job
 
 
 def write(job: Path, rank: int, **changes: Any) -> None:
@@ -44,6 +46,12 @@ def test_a_job_without_a_rank_can_be_completed(tmp_path: Path) -> None:
     result = finish(tmp_path, incomplete=True)
     assert result is not None
     assert (result.status, result.reason) == ("failed", "ranks 0, 2, 3 wrote no capture")
+    document = json.loads((tmp_path / "job.json").read_text())
+    assert document["status"] == document["points"][0]["status"] == "failed"
+    assert rows(result)[0]["status"] == "failed"
+    job = read_job(tmp_path)
+    assert job is not None
+    assert [point.is_readable for point in job.points] == [True]
 
 
 def test_a_rank_that_failed_is_named(tmp_path: Path) -> None:

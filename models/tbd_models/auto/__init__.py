@@ -98,6 +98,6 @@ def _install(place: str) -> None:
     try:
         import_module(place).install()
     except Exception as error:
-        from tbd_models.auto.report import report  # noqa: PLC0415 - rarely needed
+        from tbd_models.instrument.auto_report import report  # noqa: PLC0415 - rarely needed
 
         report(problem=f"{type(error).__name__}: {error}")

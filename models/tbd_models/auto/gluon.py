@@ -12,7 +12,7 @@ import mxnet as mx
 from mxnet import autograd, gluon
 
 from tbd_models import auto
-from tbd_models.auto.report import report
+from tbd_models.instrument.auto_report import report
 from tbd_models.instrument.marks import Marks, NoMarks, NvtxMarks, iteration_text, marked
 from tbd_models.instrument.progress import Progress, requested
 

@@ -10,7 +10,7 @@ from weakref import WeakKeyDictionary
 import keras
 
 from tbd_models import auto
-from tbd_models.auto.report import report
+from tbd_models.instrument.auto_report import report
 from tbd_models.instrument.iterations_keras import IterationMarks
 
 _NO_ORDER = "TF_NUM_INTEROP_THREADS is not 1"

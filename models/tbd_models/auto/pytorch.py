@@ -21,7 +21,7 @@ from torch import nn
 from torch.optim.optimizer import register_optimizer_step_post_hook
 
 from tbd_models import auto
-from tbd_models.auto.report import report
+from tbd_models.instrument.auto_report import report
 from tbd_models.instrument.trial_request import requested as requested_trial
 
 _PATIENCE = 20  # steps of one optimizer in which others that exist may begin to step

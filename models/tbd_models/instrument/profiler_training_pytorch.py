@@ -13,7 +13,7 @@ from pathlib import Path
 import torch
 from torch import nn
 
-from tbd_models.auto.report import change_report
+from tbd_models.instrument.auto_report import change_report
 from tbd_models.instrument.first_process import is_recorded
 from tbd_models.instrument.marks import TRACE_VARIABLE
 from tbd_models.instrument.profiler_pytorch import RecordFunctionMarks, TraceRecorder

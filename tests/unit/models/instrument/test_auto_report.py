@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tbd_models.auto.report import change_report, report
+from tbd_models.instrument.auto_report import change_report, report
 from tbd_models.instrument.marks import REPORT_VARIABLE
 
 

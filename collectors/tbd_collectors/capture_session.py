@@ -125,6 +125,7 @@ class Session:
                 stopping=Stopping(
                     has_own_group=planned_run.has_own_group,
                     say=lambda text: self._say(f"{planned_run.name}: {text}"),
+                    is_writing=lambda: recording is not None and recording.is_writing(),
                 ),
                 stop=self._launch.stop if self._launch else None,
                 watcher=recording,
@@ -177,9 +178,7 @@ class Session:
         )
 
     def _note_training(self, planned_run: Run, recording: Recording | None) -> None:
-        if recording is None:
-            return
-        if planned_run.name == TIMELINE:
+        if recording is not None and planned_run.name == TIMELINE:
             self._training = recording.report()
 
     def _keep_what_there_is(self, planned_run: Run, printed: Sequence[str] = ()) -> None:
@@ -261,7 +260,8 @@ class Session:
         """Write capture.json, remove the intermediate reports and return the outcome."""
         recorded = self._training.get("iterations")
         if self._status != "ok" and self._files and recorded:
-            self._reason += f"; {recorded} iterations are recorded"
+            are = "iteration is" if recorded == 1 else "iterations are"
+            self._reason += f"; {recorded} {are} recorded"
         document = self._document()
         write_json(self._directory / "capture.json", document)
         for name in (THROUGHPUT, TIMELINE, COUNTERS, MEMORY):

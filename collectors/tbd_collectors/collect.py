@@ -16,6 +16,7 @@ from tbd_collectors.launcher import RankStart
 from tbd_collectors.plan import runs
 from tbd_collectors.process import NO_PERMISSION, NOT_FOUND, NotRunnableError
 from tbd_trace.errors import UsageError
+from tbd_trace.runtime.stop_signals import saving_records
 
 __all__ = ["Result", "capability", "collect"]
 
@@ -58,7 +59,7 @@ def collect(
     used = None if profiling.memory else compute_capability or capability(target)
     if isinstance(target, Command):
         _require_program(target.arguments[0])
-    with written(capture, force) as directory:
+    with saving_records(), written(capture, force) as directory:
         session = Session(target, profiling, directory, say, on_line, shown=shown, launch=launch)
         planned = runs(target, profiling, directory, used, notes=session.notes)
         interrupt = session.execute(planned)

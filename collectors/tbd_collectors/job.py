@@ -18,7 +18,7 @@ from tbd_collectors.network_namespaces import Link, Namespaces, namespaces
 from tbd_collectors.process import CollectionError
 from tbd_collectors.rank_launch import Launch, launches, together
 from tbd_trace.redact.secrets import without_secrets
-from tbd_trace.runtime.stop_signals import cause, exit_code
+from tbd_trace.runtime.stop_signals import cause, exit_code, saving_records
 
 JOB = "job.json"
 _RUNS = 2  # throughput and timeline
@@ -61,7 +61,7 @@ def collect_job(
         CollectionError: namespaces or a profiler are missing, or the link benchmark fails.
         KeyboardInterrupt: after Ctrl-C; the captures so far are written.
     """
-    with written(capture, force) as directory:
+    with saving_records(), written(capture, force) as directory:
         session = _Session(request, directory, capture, say, on_line)
         interrupt = session.execute()
         result = session.finish()

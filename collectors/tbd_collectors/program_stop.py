@@ -6,21 +6,30 @@ import contextlib
 import os
 import signal
 import subprocess
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+
+from tbd_trace.runtime import stop_signals
 
 GRACE_S = 60.0
 """Seconds between SIGINT and SIGTERM: a training may write a checkpoint, a profiler its trace."""
 
 _PROC = Path("/proc")
 _SAY_AFTER_S = 5.0
+_AGAIN_S = 10.0  # after another Ctrl-C
 _TERMINATE_S = 5.0
+_POLL_S = 0.2
 _REPORT_S = 10.0  # for a profiler whose program was killed
 
 
 def _ignore(_text: str) -> None:
     pass
+
+
+def _never() -> bool:
+    return False
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +42,8 @@ class Stopping:
     # writes its report by itself when the program ends.
     has_own_group: bool = False
     say: Callable[[str], None] = _ignore  # gets a line if the program takes long to end
+    # Returns True while the program writes its trace; SIGINT would stop that.
+    is_writing: Callable[[], bool] = _never
 
 
 def stop(
@@ -40,20 +51,17 @@ def stop(
 ) -> None:
     """Stop a program and its profiler; return after their end.
 
+    Another Ctrl-C before that goes on to the program, which then has 10 seconds to end.
+
     Args:
         process: leader of a process group; the program itself, or its profiler.
         how: grace and messages.
         has_ended: waits up to a number of seconds; returns True if the process has ended.
     """
     _signal(process, signal.SIGINT, how)
-    soon = min(_SAY_AFTER_S, how.grace_s)
-    if has_ended(soon):
+    if _ends_in_time(process, how, has_ended):
         return
-    if how.grace_s > soon:
-        how.say(f"the program gets up to {how.grace_s:g} s to end")
-        if has_ended(how.grace_s - soon):
-            return
-    how.say(f"the program did not end within {how.grace_s:g} s, and is terminated")
+    how.say("the program did not end in time, and is terminated")
     _signal(process, signal.SIGTERM, how)
     if has_ended(_TERMINATE_S):
         return
@@ -62,6 +70,26 @@ def stop(
         if has_ended(_REPORT_S):
             return
     kill(process)
+
+
+def _ends_in_time(
+    process: subprocess.Popen[bytes], how: Stopping, has_ended: Callable[[float], bool]
+) -> bool:
+    asked, started, is_said = stop_signals.count(), time.monotonic(), False
+    deadline = started + how.grace_s
+    while not has_ended(_POLL_S):
+        now = time.monotonic()
+        if now > deadline:
+            return False
+        if not is_said and now - started > _SAY_AFTER_S:
+            is_said = True
+            how.say(f"the program gets up to {how.grace_s:g} s to end")
+        if stop_signals.count() > asked and not how.is_writing():
+            asked = stop_signals.count()
+            how.say(f"the program gets Ctrl-C again, and {_AGAIN_S:g} s to end")
+            deadline = min(deadline, now + _AGAIN_S)
+            _signal(process, signal.SIGINT, how)
+    return True
 
 
 def kill(process: subprocess.Popen[bytes]) -> None:

@@ -107,8 +107,9 @@ class Recording:
         if self._run.name != TIMELINE:
             return
         count = self.report().get("iterations", 0)
+        noun = "iteration" if count == 1 else "iterations"
         rest = "" if self.keeps_running else "; the program is stopped"
-        self._say(f"{self._run.name}: {count} iterations recorded{rest}")
+        self._say(f"{self._run.name}: {count} {noun} recorded{rest}")
 
     def report(self) -> dict[str, Any]:
         """Return what the program reported, empty before its training; see progress.Progress."""
@@ -130,6 +131,10 @@ class Recording:
             time.sleep(_FLUSH_S)
             _call(self._run.stop, self._run.environment)
         self._request.stopped.touch()
+
+    def is_writing(self) -> bool:
+        """Return True while the program writes its trace."""
+        return _unfinished_bytes(self._run.output) > 0
 
     def _say_size(self) -> None:
         # A large trace takes minutes.
@@ -153,5 +158,5 @@ def _call(argv: Sequence[str], environment: Mapping[str, str]) -> None:
     with suppress(OSError, subprocess.TimeoutExpired):
         subprocess.run(
             argv, env={**os.environ, **environment}, capture_output=True, timeout=_STOP_S,
-            check=False,
+            check=False, start_new_session=True,  # Ctrl-C again must not stop it
         )  # fmt: skip

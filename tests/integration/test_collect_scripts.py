@@ -252,6 +252,36 @@ def test_signals_keep_what_was_recorded(
     assert len(labels(tmp_path / "c")) > 1
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "profiler", ["torch", pytest.param("nsys", marks=pytest.mark.needs("nsys"))]
+)
+def test_ctrl_c_again_keeps_what_was_recorded(profiler: str, tmp_path: Path) -> None:
+    times = tmp_path / "times"
+    (tmp_path / "saves.py").write_text(textwrap.dedent(SAVES).replace("sleep(3)", "sleep(300)"))
+    options = ("--profiler", profiler, "--iterations", "100000", "-o", tmp_path / "c")
+    command = (sys.executable, tmp_path / "saves.py", LONG, "--times", times)
+    running = subprocess.Popen(
+        words(*options, "--", *command),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert running.stderr is not None
+    trained_until(times, 60)
+    running.send_signal(signal.SIGINT)
+    said = ""
+    while "the program gets up to 60 s to end" not in said:
+        said += running.stderr.readline()
+    running.send_signal(signal.SIGINT)
+    _, rest = running.communicate(timeout=60)
+    assert running.returncode == 130, said + rest
+    assert "the program gets Ctrl-C again, and 10 s to end" in rest
+    assert not (tmp_path / "saved").exists()
+    assert document(tmp_path / "c")["status"] == "interrupted"
+    assert len(labels(tmp_path / "c")) > 1
+
+
 def trained_until(times: Path, steps: int) -> None:
     for _ in range(1200):
         if times.exists() and times.read_text().count("\n") >= steps:

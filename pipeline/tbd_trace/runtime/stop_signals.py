@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import signal
-from typing import NoReturn
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 _AS_A_SHELL = 128  # the exit code of a shell is that plus the number of the signal
+_ONLY_COUNTED = 2
 # Windows lacks SIGHUP, which a terminal or an ssh session sends when it is closed.
 STOPPING = [
     getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)
@@ -13,6 +15,7 @@ STOPPING = [
 """Signals that ask a program to end."""
 
 _received: list[int] = []
+_saving: list[int] = []  # number of signals received at the begin of each `saving_records`
 
 
 def raise_on_signals() -> None:
@@ -25,10 +28,27 @@ def raise_on_signals() -> None:
             signal.signal(number, _interrupt)
 
 
-def _interrupt(number: int, _frame: object) -> NoReturn:
+def _interrupt(number: int, _frame: object) -> None:
     _received.append(number)
+    if _saving and len(_received) - _saving[0] == _ONLY_COUNTED:
+        return
     name = signal.Signals(number).name
     raise KeyboardInterrupt(*([] if number == signal.SIGINT else [name]))
+
+
+@contextmanager
+def saving_records() -> Iterator[None]:
+    """Let the second signal pass: after the first, records are being saved. A third interrupts."""
+    _saving.append(len(_received))
+    try:
+        yield
+    finally:
+        _saving.pop()
+
+
+def count() -> int:
+    """Return the number of signals that have asked this program to end."""
+    return len(_received)
 
 
 def is_interrupted() -> bool:

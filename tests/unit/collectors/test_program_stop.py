@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -64,7 +65,7 @@ class Ready:
 class Stopped:
     """A program that was stopped as soon as it was ready, and what was said about it."""
 
-    def __init__(self, argv: list[str], directory: Path, **options: float | bool) -> None:
+    def __init__(self, argv: list[str], directory: Path, **options: Any) -> None:
         watcher = Ready()
         self.said: list[str] = []
         self.completed: Completed = run(
@@ -75,7 +76,7 @@ class Stopped:
             log=directory / "log",
             on_line=watcher.on_line,
             watcher=watcher,
-            stopping=Stopping(say=self.said.append, **options),  # type: ignore[arg-type]
+            stopping=Stopping(say=self.said.append, **options),
         )
         self.files = {path.name for path in directory.iterdir()} - {"log"}
 
@@ -101,7 +102,7 @@ def test_a_program_that_does_not_end_is_terminated(
     monkeypatch.setattr(program_stop, "_TERMINATE_S", 0.5)
     program = [sys.executable, "-c", IGNORES, *ignored]
     stopped = Stopped([*BELOW, *program], tmp_path, has_own_group=True, grace_s=0.5)
-    assert stopped.said == ["the program did not end within 0.5 s, and is terminated"]
+    assert stopped.said == ["the program did not end in time, and is terminated"]
     assert stopped.files == {"report"}  # the profiler itself was not killed
     alone = Stopped(program, tmp_path, grace_s=0.5)
     assert alone.said == stopped.said
@@ -110,3 +111,19 @@ def test_a_program_that_does_not_end_is_terminated(
 def test_a_profiler_without_a_program_gets_the_signal_itself(tmp_path: Path) -> None:
     stopped = Stopped([sys.executable, "-c", SAVES], tmp_path, has_own_group=True)
     assert stopped.files == {"saved"}
+
+
+def test_another_ctrl_c_goes_on_to_the_program(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Once while it saves its work, and not while it writes what it has recorded."""
+    signals = iter([1, 1, 2])
+    monkeypatch.setattr(program_stop.stop_signals, "count", lambda: next(signals, 2))
+    saves = SAVES.replace("sleep(1)", "sleep(60)")
+    writing = iter([False])
+    stopped = Stopped([sys.executable, "-c", saves], tmp_path, is_writing=lambda: next(writing))
+    assert stopped.said == ["the program gets Ctrl-C again, and 10 s to end"]
+    assert stopped.files == set()
+    signals = iter([1])
+    stopped = Stopped([sys.executable, "-c", SAVES], tmp_path, is_writing=lambda: True)
+    assert (stopped.said, stopped.files) == ([], {"saved"})

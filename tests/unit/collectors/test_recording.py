@@ -58,6 +58,12 @@ def test_the_program_is_needed_until_all_is_done(inside: Followed) -> None:
     assert inside.said == ["timeline: 4 iterations recorded; the program is stopped"]
 
 
+def test_one_iteration(inside: Followed) -> None:
+    inside.write(state="done", iterations=1)
+    assert inside.recording.is_enough()
+    assert inside.said == ["timeline: 1 iteration recorded; the program is stopped"]
+
+
 def test_times_without_the_profiler_are_waited_for_briefly(
     inside: Followed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -125,4 +131,5 @@ def test_the_size_of_a_large_trace_is_said(
     (inside.directory / ".8.trace.json").symlink_to(inside.directory / "none")
     inside.write()
     assert not inside.recording.is_enough()
+    assert inside.recording.is_writing()
     assert inside.said == ["timeline: 3 MB of the trace are written"]

@@ -42,3 +42,38 @@ def test_the_exit_code_is_that_of_the_signal(number: signal.Signals, cause: str)
 
 def test_nohup_stays_in_effect() -> None:
     assert ended(signal.SIGHUP, "nohup", sys.executable, "-c", PROGRAM) == (0, "")
+
+
+SAVING = """
+import time
+from tbd_trace.runtime import stop_signals
+stop_signals.raise_on_signals()
+said = []
+
+def wait(signals):
+    print("ready", flush=True)
+    while stop_signals.count() < signals:
+        time.sleep(0.01)
+
+try:
+    with stop_signals.saving_records():
+        for signals in range(1, 5):
+            try:
+                wait(signals)
+                said.append("passed")
+            except KeyboardInterrupt:
+                said.append("interrupted")
+    wait(5)
+except KeyboardInterrupt:
+    print(*said, flush=True)
+"""
+
+
+def test_the_second_signal_lets_records_be_saved() -> None:
+    words = [sys.executable, "-c", SAVING]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        for _ in range(5):
+            assert process.stdout.readline() == "ready\n"
+            process.send_signal(signal.SIGINT)
+        assert process.stdout.read() == "interrupted passed interrupted interrupted\n"

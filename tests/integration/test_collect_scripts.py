@@ -100,8 +100,11 @@ def test_times_are_those_of_the_script(tmp_path: Path) -> None:
     content = document(capture)
     bare = content["unprofiled"]["iteration_ns"]
     first = WARMUP + ITERATIONS + 1  # the iteration after the window writes the trace
-    # The period of the last one also contains the report to collect.
-    assert bare[:-1] == pytest.approx(periods[first - 1 : first + BARE - 2], rel=0.05, abs=1e6)
+    # The period of the last one also contains the report to collect. The process can be
+    # interrupted between the two clocks of a period.
+    by_script = periods[first - 1 : first + BARE - 2]
+    assert len(by_script) == len(bare[:-1])
+    assert median(bare[:-1]) == pytest.approx(median(by_script), rel=0.05, abs=1e6)
     profiled = periods[WARMUP - 1 : WARMUP - 1 + ITERATIONS]
     recorded = tbd_trace.open(capture).query("iteration_timing")["host_ns"].to_list()
     # In the last one the script also waits until the trace is written.

@@ -32,7 +32,6 @@ class TimedRun:
 
     step_ns: float  # mean of its iterations: workers of a loader deliver in bursts
     losses: list[float]  # of the backward passes, in order
-    written: list[str]  # files that it wrote outside of its working directory
 
 
 @dataclass(slots=True)
@@ -71,15 +70,9 @@ class Trial:
         return found
 
     def pairs(self) -> list[tuple[float, float]]:
-        """Return the mean steps of the runs of each pair, without and with the change."""
-        runs = zip(self.before, self.after, strict=True)
+        """Return the mean steps of the runs of each complete pair, without and with the change."""
+        runs = zip(self.before, self.after, strict=False)
         return [(before.step_ns, after.step_ns) for before, after in runs]
-
-    def written(self) -> list[str]:
-        """Return the files that runs wrote outside of their working directories."""
-        return list(
-            dict.fromkeys(path for each in (*self.before, *self.after) for path in each.written)
-        )
 
     def learns_alike(self) -> bool | None:
         """Return True if the losses differ no more than those of other seeds; None if unknown."""
@@ -90,12 +83,8 @@ class Trial:
             report = Path(outside) / "trial.json"
             request = TrialRequest(change, seed, report, directory, is_timed=True)
             timing = self._run(request, Path(outside))
-            said = read_json(report)
-        return TimedRun(
-            fmean(timing["profiled"]["iteration_ns"]),
-            said.get("losses", []),
-            said.get("written", []),
-        )
+            losses = read_json(report).get("losses", [])
+        return TimedRun(fmean(timing["profiled"]["iteration_ns"]), losses)
 
     def _run(self, request: TrialRequest, outside: Path) -> dict[str, Any]:
         # Nothing is recorded: the iterations of the window are timed.

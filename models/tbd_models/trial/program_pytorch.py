@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import atexit
 import json
+import os
 import sys
 from contextlib import suppress
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -44,7 +44,8 @@ def _add_to_seeds(offset: int) -> None:
 class _Report:
     def __init__(self, request: TrialRequest) -> None:
         self._request = request
-        self._inside = str(request.directory)
+        self._inside = os.path.realpath(request.directory)
+        self._own = os.path.realpath(request.report.parent)
         self._losses: list[Any] = []
         self._written: dict[str, None] = {}
         self._backward = torch.Tensor.backward
@@ -68,8 +69,9 @@ class _Report:
         path, mode, _flags = arguments
         if not isinstance(path, str) or not isinstance(mode, str) or not set(mode) & set("wax+"):
             return
-        whole = str(Path(path).absolute())
-        if not whole.startswith((self._inside, *_USUAL, str(self._request.report.parent))):
+        # A link leads out of the directory.
+        whole = os.path.realpath(path)
+        if not whole.startswith((self._inside, *_USUAL, self._own)):
             self._written[whole] = None
 
     def _write(self) -> None:

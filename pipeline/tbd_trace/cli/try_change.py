@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from tbd_collectors.collection_request import Command
+    from tbd_collectors.speedup import Speedup
+    from tbd_collectors.trial import Trial
 
 _PAIRS = 12
 _WARMUP = 12  # more than the batches that loader workers prefetch
@@ -100,16 +102,15 @@ def try_change(
         warmup=warmup or _WARMUP,
     )
     trial = _Recorded(target, captures, timeout)
-    trial.record("before", None)
+    if written := trial.record("before", None):
+        note(f"each run also writes {', '.join(written)}")
     tried = asked or _first_change(captures / "before", on_gpu=on_gpu)
     trial.record("after", tried)
     same = _same_work(captures, tried)
     from tbd_collectors.trial import Trial
 
     runs = Trial(target, tried, timeout, say=lambda text: note(f"{tried}: {text}"))
-    found = runs.run_pairs(pairs)
-    if files := runs.written():
-        note(f"the runs also wrote {', '.join(files)}")
+    found = _measured(runs, pairs)
     if runs.learns_alike() is False:
         raise TbdTraceError(
             f"{tried}: refused: its losses differ more from those of the program than those of "
@@ -133,7 +134,9 @@ class _Recorded:
     directory: Path
     timeout_s: float
 
-    def record(self, name: str, change: str | None) -> None:
+    def record(self, name: str, change: str | None) -> list[str]:
+        # Return the files that the run wrote outside of its working directory.
+        from tbd_collectors.capture_writer import read_json
         from tbd_collectors.collect import collect
         from tbd_collectors.collection_request import Profiling
         from tbd_collectors.trial import requested, working_copy
@@ -149,8 +152,26 @@ class _Recorded:
                 result = collect(
                     self.target, profiling, self.directory / name, say=_say(name, change)
                 )
+            written: list[str] = read_json(request.report).get("written", [])
         if result.status != "ok":
             raise TbdTraceError(f"{change or name}: {result.reason}")
+        return written
+
+
+def _measured(runs: Trial, pairs: int) -> Speedup:
+    # Ctrl-C leaves what is known so far.
+    from tbd_collectors.speedup import speedup
+
+    try:
+        return runs.run_pairs(pairs)
+    except KeyboardInterrupt:
+        if len(done := runs.pairs()) > 1:
+            found = speedup(done)
+            note(
+                f"interrupted after {found.pairs} pairs: ×{found.factor:.2f} "
+                f"({found.low:.2f} … {found.high:.2f})"
+            )
+        raise
 
 
 def _say(name: str, change: str | None) -> Callable[[str], None]:

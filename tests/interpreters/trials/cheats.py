@@ -17,6 +17,8 @@ if __name__ == "__main__":
     batch = 32 if is_changed and cheat == "batch" else 64
     rate = 5.0 if is_changed and cheat == "loss" else 0.01
     Path("checkpoint.txt").write_text("written where the program runs")
+    if Path("shared").is_dir():
+        Path("shared", "log.txt").write_text("written through a link")
     torch.manual_seed(0)
     model = nn.Sequential(nn.Linear(128, 256), nn.ReLU(), nn.Linear(256, 10))
     optimizer = torch.optim.SGD(model.parameters(), lr=rate)

@@ -515,6 +515,7 @@ UNCHECKED = {
     "mfu": "needs operators with shapes; queries/metrics/utilization/test_mfu.py",
     "module_summary": "needs torch.profiler; sources/kineto/test_reader_python_frames.py",
     "op_summary": "needs operators; queries/metrics/operators/test_op_summary.py",
+    "step_work": "needs operators with shapes; integration/test_same_work.py",
     "sampled_util": "needs samples of the GPU; queries/metrics/utilization/test_sampled_util.py",
 }  # metrics without a check here: reason, and tests of their numbers on real or made traces
 

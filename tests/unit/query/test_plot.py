@@ -23,6 +23,7 @@ READ = {
     "job_summary": "one row for each job: whether it is complete",
     "nvtx_kernels": "pairs of a range and a kernel: too many names for a plot",
     "nvtx_projection": "single ranges, thousands of them: a timeline viewer's business",
+    "step_work": "amounts in different units; diff compares them",
     "trace_info": "what the trace is: texts, not measures",
 }
 """Metric queries without a plot, and why."""

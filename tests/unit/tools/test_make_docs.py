@@ -38,6 +38,7 @@ COMMANDS = (
         "query",
         "why",
         "whatif",
+        "try",
         "check",
         "report",
         "summary",

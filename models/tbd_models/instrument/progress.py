@@ -100,6 +100,11 @@ class Progress:
         """Number of the first iteration of the window; 0 without a request."""
         return 0 if self._request is None else self._first
 
+    @property
+    def is_done(self) -> bool:
+        """True once nothing more is needed of the program; False without a request."""
+        return self._state == "done"
+
     def iteration_begins(self, number: int) -> None:
         """Note the start of an iteration; the time since the end of the last one does not count."""
         if self._request is None or self._state == "done":

@@ -108,7 +108,8 @@ class TrainingMarks:
         self._layer_marks.remove()
         if self._measurement is not None:
             self._end_measurement()
-        torch.autograd.backward = self._backward
+        if torch.autograd.backward == self._marked_backward:  # else something else replaced it
+            torch.autograd.backward = self._backward
         self._loader_calls.remove()
 
     def remove_layers(self) -> None:
@@ -155,6 +156,10 @@ class TrainingMarks:
                 self._enter(None)
 
     def _forward_begins(self, model: nn.Module, _inputs: Any) -> None:
+        if self._has_ended and self._progress.is_done:
+            # Not at the end of the step: PyTorch iterates over the optimizer's hooks there.
+            self.remove()
+            return
         if not (model.training and torch.is_grad_enabled()):
             return  # evaluation
         if self._measurement is not None:

@@ -40,6 +40,7 @@ def test_after_the_window_nothing_is_marked(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(atexit, "register", lambda *_, **__: None)
+    before = torch.autograd.backward
     model, optimizer = trained_model()
     ranges = Ranges()
     asked = ProgressRequest(tmp_path / "p", 2, 1, 0, in_program=False, stopped=tmp_path / "s")
@@ -50,6 +51,10 @@ def test_after_the_window_nothing_is_marked(
     at_end = ranges.now
     for _ in range(2):
         iterate(model, optimizer)
+    # Nor is anything left that would take time in a program that runs on.
+    assert torch.autograd.backward is before
+    assert not (optimizer._optimizer_step_pre_hooks or optimizer._optimizer_step_post_hooks)
+    assert not any(m._forward_hooks or m._forward_pre_hooks for m in model.modules())
     marks.remove()
     assert [text for text, _, _ in ranges.of("iteration ")] == ["1", "2"]
     assert (ranges.now, ranges.open) == (at_end, {})

@@ -159,7 +159,7 @@ class _Recorded:
 
 
 def _measured(runs: Trial, pairs: int) -> Speedup:
-    # Ctrl-C leaves what is known so far.
+    # After Ctrl-C, state the estimate so far.
     from tbd_collectors.speedup import speedup
 
     try:

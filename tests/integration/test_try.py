@@ -67,9 +67,18 @@ def test_the_change_that_why_tries_first_is_measured(tmp_path: Path) -> None:
 def test_only_the_same_work_and_losses_are_compared(tmp_path: Path, cheat: str, said: str) -> None:
     (tmp_path / "shared").mkdir()
     done = tried(tmp_path, "--change", "no_gc", script="cheats.py", arguments=(cheat,))
-    assert f"each run also writes {tmp_path}/shared/log.txt" in done.stderr
+    assert f"note: each run also writes {tmp_path}/shared/log.txt\n" in done.stderr
     assert re.search(said, done.stdout + done.stderr, re.MULTILINE), done.stdout + done.stderr
     assert done.returncode == (0 if cheat == "nothing" else 1)
     assert "Traceback" not in done.stderr
     # Runs write into directories of their own.
     assert {path.name for path in tmp_path.iterdir()} == {"captures", "cheats.py", "shared"}
+
+
+@pytest.mark.slow
+def test_a_change_that_cannot_act_is_not_measured(tmp_path: Path) -> None:
+    arguments = ("nothing",)
+    done = tried(tmp_path, "--change", "workers", script="cheats.py", arguments=arguments)
+    assert done.returncode == 3
+    assert done.stderr.endswith("error: workers=4 changes nothing in this program\n")
+    assert not (tmp_path / "captures").exists()

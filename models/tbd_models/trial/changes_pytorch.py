@@ -18,6 +18,9 @@ from torch.utils.data import DataLoader
 
 from tbd_models.instrument.trial_request import name_and_argument
 
+acted = False
+"""True once a change has changed something."""
+
 _OPTIMIZERS = ("Adam", "AdamW", "SGD", "Adagrad")  # with an implementation of both kinds
 
 
@@ -26,6 +29,8 @@ def apply_at_import(change: str) -> None:
     name, argument = name_and_argument(change)
     if (function := _AT_IMPORT.get(name)) is not None:
         function(argument)
+    if name in _SETTINGS:
+        _note_action()
 
 
 def apply_to_models(change: str, models: Sequence[nn.Module], called: Sequence[nn.Module]) -> None:
@@ -38,6 +43,12 @@ def apply_to_models(change: str, models: Sequence[nn.Module], called: Sequence[n
     name, _ = name_and_argument(change)
     if (function := _TO_MODELS.get(name)) is not None:
         function(models, called)
+        _note_action()
+
+
+def _note_action() -> None:
+    global acted  # noqa: PLW0603 - of the program, as the changes are
+    acted = True
 
 
 def _with_arguments(owner: Any, chosen: Callable[[dict[str, Any]], dict[str, Any]]) -> None:
@@ -50,6 +61,7 @@ def _with_arguments(owner: Any, chosen: Callable[[dict[str, Any]], dict[str, Any
         bound = signature.bind(self, *args, **named)
         bound.arguments.update(chosen(bound.arguments))
         original(*bound.args, **bound.kwargs)
+        _note_action()
 
     owner.__init__ = init
 
@@ -106,6 +118,7 @@ def _compress(_argument: str) -> None:
     def init(self: Any, *args: Any, **named: Any) -> None:
         original(self, *args, **named)
         self.register_comm_hook(None, bf16_compress_hook)
+        _note_action()
 
     DistributedDataParallel.__init__ = init  # type: ignore[method-assign]
 
@@ -177,6 +190,7 @@ _AT_IMPORT: dict[str, Callable[[str], None]] = {
     "bucket": _bucket,
     "compress": _compress,
 }
+_SETTINGS = {"tf32", "cudnn_benchmark", "threads"}  # which act at once
 _TO_MODELS: dict[str, Callable[[Sequence[nn.Module], Sequence[nn.Module]], None]] = {
     "amp": _amp,
     "compile": _compile,

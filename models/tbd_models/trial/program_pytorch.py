@@ -13,7 +13,7 @@ import torch
 
 from tbd_models.instrument.first_process import is_recorded
 from tbd_models.instrument.trial_request import TrialRequest
-from tbd_models.trial.changes_pytorch import apply_at_import
+from tbd_models.trial import changes_pytorch
 
 _MOST_LOSSES = 1000
 _MOST_FILES = 20
@@ -25,7 +25,7 @@ def install(request: TrialRequest) -> None:
     """Apply the change of a request to the program, and report at its end."""
     _add_to_seeds(request.seed)
     if request.change is not None:
-        apply_at_import(request.change)
+        changes_pytorch.apply_at_import(request.change)
     if is_recorded(request.report):
         _Report(request)
 
@@ -78,6 +78,7 @@ class _Report:
         document = {
             "losses": [float(loss) for loss in self._losses],
             "written": list(self._written),
+            "acted": changes_pytorch.acted,
         }
         beside = self._request.report.with_suffix(".part")
         with suppress(OSError):

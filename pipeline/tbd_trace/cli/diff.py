@@ -127,7 +127,7 @@ def check(comparison: Comparison, limit_pct: float, *, allow_less_work: bool = F
         TbdTraceError: B is slower, or does less work and ``allow_less_work`` is false.
     """
     from tbd_trace.analysis.diff import SameWork, Word
-    from tbd_trace.analysis.diff.headline import differences
+    from tbd_trace.analysis.diff.work import differences
 
     verdict, work = comparison.verdict, comparison.work
     if work.verdict is SameWork.LESS and not allow_less_work:

@@ -4,9 +4,12 @@
 # ruff: noqa: PLC0415
 from __future__ import annotations
 
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -31,8 +34,8 @@ def try_change(
         typer.Argument(metavar="-- COMMAND", help="Training command of a PyTorch program."),
     ] = None,
     *,
-    change: Annotated[
-        str | None,
+    changes: Annotated[
+        list[str] | None,
         typer.Option(
             "--change",
             metavar="NAME[=ARGUMENT]",
@@ -87,12 +90,13 @@ def try_change(
     if not command:
         raise UsageError("name the training command, as in: tbd-trace try -- python train.py")
     on_gpu = _on_gpu(device)
-    asked = None if change is None else _checked(change, on_gpu=on_gpu)
+    if len(changes or []) > 1:
+        raise UsageError("--change is given twice; try one change at a time")
+    asked = _checked(changes[0], on_gpu=on_gpu) if changes else None
     from tbd_collectors.collection_request import Command
     from tbd_collectors.speedup import Outcome
 
-    script = next((word for word in command if word.endswith(".py")), command[0])
-    captures = (output or Path(f"try-{Path(script).stem}")).absolute()
+    captures = (output or Path(f"try-{_name(command)}")).absolute()
     if captures.exists():
         raise UsageError(f"{captures} exists; choose another -o, or remove it")
     target = Command(
@@ -102,10 +106,13 @@ def try_change(
         warmup=warmup or _WARMUP,
     )
     trial = _Recorded(target, captures, timeout)
-    if written := trial.record("before", None):
-        note(f"each run also writes {', '.join(written)}")
-    tried = asked or _first_change(captures / "before", on_gpu=on_gpu)
-    trial.record("after", tried)
+    with _removed_on_error(captures):
+        said = trial.record("before", None)
+        if said.get("written"):
+            note(f"each run also writes {', '.join(said['written'])}")
+        tried = asked or _first_change(captures / "before", on_gpu=on_gpu)
+        if not trial.record("after", tried).get("acted", True):
+            raise CannotAnswerError(f"{tried} changes nothing in this program")
     same = _same_work(captures, tried)
     from tbd_collectors.trial import Trial
 
@@ -134,8 +141,8 @@ class _Recorded:
     directory: Path
     timeout_s: float
 
-    def record(self, name: str, change: str | None) -> list[str]:
-        # Return the files that the run wrote outside of its working directory.
+    def record(self, name: str, change: str | None) -> dict[str, Any]:
+        # Return the report of the run: files written elsewhere, and whether the change acted.
         from tbd_collectors.capture_writer import read_json
         from tbd_collectors.collect import collect
         from tbd_collectors.collection_request import Profiling
@@ -152,10 +159,29 @@ class _Recorded:
                 result = collect(
                     self.target, profiling, self.directory / name, say=_say(name, change)
                 )
-            written: list[str] = read_json(request.report).get("written", [])
+            report = read_json(request.report)
         if result.status != "ok":
             raise TbdTraceError(f"{change or name}: {result.reason}")
-        return written
+        own = self.directory.resolve()
+        others = [path for path in report.get("written", []) if not Path(path).is_relative_to(own)]
+        return report | {"written": others}
+
+
+def _name(command: list[str]) -> str:
+    # The name of the script, or of the module after -m.
+    if "-m" in command[:-1]:
+        return command[command.index("-m") + 1]
+    return Path(next((word for word in command if word.endswith(".py")), command[0])).stem
+
+
+@contextmanager
+def _removed_on_error(captures: Path) -> Iterator[None]:
+    # The next trial of the same script makes them again.
+    try:
+        yield
+    except TbdTraceError:
+        shutil.rmtree(captures, ignore_errors=True)
+        raise
 
 
 def _measured(runs: Trial, pairs: int) -> Speedup:
@@ -223,7 +249,7 @@ def _first_change(capture: Path, *, on_gpu: bool) -> str:
 
 def _same_work(captures: Path, change: str) -> str:
     from tbd_trace.analysis.diff import SameWork, compare
-    from tbd_trace.analysis.diff.headline import differences
+    from tbd_trace.analysis.diff.work import differences
     from tbd_trace.api import open_traces
 
     work = compare(open_traces(captures / "before"), open_traces(captures / "after")).work

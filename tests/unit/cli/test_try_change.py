@@ -10,6 +10,7 @@ from typer.testing import CliRunner
 
 from tbd_models.trial.changes import CHANGES
 from tbd_trace.cli.main import app
+from tbd_trace.cli.try_change import _name
 
 
 def invoke(*words: str) -> Any:
@@ -31,6 +32,7 @@ def test_changes_are_listed() -> None:
             "--change fast: unknown; use one of workers",
         ),
         (("--change", "tf32", "--", "python", "x.py"), "--change tf32: needs a GPU"),
+        (("--change", "amp", "--change", "no_gc", "--", "x"), "--change is given twice"),
         (("-o", ".", "--", "python", "x.py"), "exists; choose another -o, or remove it"),
     ],
 )
@@ -52,3 +54,16 @@ def test_a_command_that_cannot_run_leaves_one_line(
     assert done.exit_code != 0
     assert "no-such-program" in done.stderr.splitlines()[-1]
     assert "Traceback" not in done.stderr
+    assert not any(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("command", "name"),
+    [
+        (["python", "sub/train.py", "--data", "x.py"], "train"),
+        (["python", "-m", "package.train"], "package.train"),
+        (["./run"], "run"),
+    ],
+)
+def test_captures_are_named_by_the_script(command: list[str], name: str) -> None:
+    assert _name(command) == name

@@ -10,9 +10,9 @@ from typing import Any
 
 import polars as pl
 
-from tbd_trace.analysis.diff.headline import differences, headline
+from tbd_trace.analysis.diff.headline import headline
 from tbd_trace.analysis.diff.verdict import Verdict
-from tbd_trace.analysis.diff.work import Work
+from tbd_trace.analysis.diff.work import Work, differences
 from tbd_trace.present import Format, Style, render
 from tbd_trace.present.values import plain
 from tbd_trace.query import Query

@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 from tbd_trace.analysis.diff.rank_sentences import stragglers
-from tbd_trace.analysis.diff.work import SameWork, Work, compared_work
+from tbd_trace.analysis.diff.work import SameWork, Work, compared_work, differences
 from tbd_trace.present.values import scaled
 
 if TYPE_CHECKING:
@@ -60,7 +60,10 @@ def verdict_on(
     sentences = [
         verdict.sentence, _per_unit(verdict, work), *stragglers(frames), _memory_peak(frames)
     ]  # fmt: skip
-    return replace(verdict, sentence=" ".join(filter(None, sentences)))
+    caveats = verdict.caveats
+    if work is not None and work.verdict is SameWork.SAME and work.beside:
+        caveats = (f"At the same work they differ in {differences(work.beside)}.", *caveats)
+    return replace(verdict, sentence=" ".join(filter(None, sentences)), caveats=caveats)
 
 
 def work_of(frames: Mapping[str, pl.DataFrame], *, same: bool = False) -> Work:

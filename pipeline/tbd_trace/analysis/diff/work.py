@@ -17,6 +17,7 @@ _ERRORS = 3.0  # standard errors of the FLOP of steps that differ, as with batch
 _COARSE = 0.1  # a larger tolerance does not show the same work
 _ROUGH = 0.05  # tolerance of bytes, blocks and times of kernels
 _HIDDEN = "compiled code and graphs hide operators"
+_NO_PRODUCTS = "the steps have no products, convolutions or attention of known sizes"
 _NO_SHAPES = (
     "shapes of inputs are not known on both sides; record them with torch.profiler, "
     "`record_shapes=True`"
@@ -80,6 +81,8 @@ class _Row:
         return (self.what, self.a, self.b)
 
 
+_MOST_NAMED = 5
+_MOST_DIGITS = 999_999  # larger amounts are stated as factors
 _SHOWN = (
     *("batch", "sequence", "rows", "input", "parameters", "FLOP", "backward", "trained values"),
     *("loss", "optimizer", "bytes", "collectives", "communication", "ranks", "GPU"),
@@ -95,7 +98,30 @@ def compared_work(rows: Sequence[Mapping[str, Any]], *, is_stated: bool = False)
         is_stated: True if the captures of both runs state the same model, batch and data.
     """
     work = _Comparison(rows)
-    return work.with_shapes() if work.has_shapes else work.without_shapes(is_stated=is_stated)
+    if work.has_shapes:
+        return work.with_shapes()
+    if work.has_gradients and not is_stated:
+        return work.without_products()
+    return work.without_shapes(is_stated=is_stated)
+
+
+def differences(differs: Sequence[Difference]) -> str:
+    """Return what differs in words: values where they are short, else factors."""
+    parts = [_difference(*difference) for difference in differs[:_MOST_NAMED]]
+    more = len(differs) - _MOST_NAMED
+    return ", ".join(parts) + (f" and {more} more" if more > 0 else "")
+
+
+def _difference(what: str, a: Any, b: Any) -> str:
+    if isinstance(a, str) or isinstance(b, str):
+        return f"{what} {a or 'unknown'} → {b or 'unknown'}"
+    if not b:
+        return f"no {what}"
+    if not a:
+        return f"{what} in B only"
+    if a == int(a) and b == int(b) and max(a, b) <= _MOST_DIGITS:
+        return f"{what} {int(a):,} → {int(b):,}"
+    return f"{what} × {b / a:.2f}"
 
 
 class _Comparison:
@@ -115,6 +141,10 @@ class _Comparison:
             self._row("backward").is_known or self._row("trained values").is_known
         )
 
+    @property
+    def has_gradients(self) -> bool:
+        return self._row("trained values").is_known
+
     def with_shapes(self) -> Work:
         certain = [row for row in (self._trained(), self._exchanged()) if row is not None]
         losses = self._losses()
@@ -133,6 +163,12 @@ class _Comparison:
             )
             return Work(SameWork.UNKNOWN, reason=f"{reason}; record more steps")
         return self._same()
+
+    def without_products(self) -> Work:
+        """Compare gradients, losses and updates of steps whose shapes are known."""
+        if smaller := [*self._losses(), *filter(None, [self._trained()])]:
+            return self._other(SameWork.LESS, smaller)
+        return Work(SameWork.UNKNOWN, reason=_NO_PRODUCTS, beside=self._beside())
 
     def without_shapes(self, *, is_stated: bool) -> Work:
         """Compare bytes, grids and collectives, which can refute the same work, not prove it."""

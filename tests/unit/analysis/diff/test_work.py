@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from tbd_trace.analysis.diff.headline import differences, headline
+from tbd_trace.analysis.diff.headline import headline
 from tbd_trace.analysis.diff.verdict import Verdict, Word
-from tbd_trace.analysis.diff.work import SameWork, Work, compared_work
+from tbd_trace.analysis.diff.work import SameWork, Work, compared_work, differences
 
 # A step of A; B is the same but for what a test changes.
 AMOUNTS: dict[str, Any] = {
@@ -149,6 +149,16 @@ def test_without_shapes_work_is_refuted_but_not_proved(
     work = compared(WITHOUT_SHAPES | b, WITHOUT_SHAPES)
     assert work.verdict is verdict
     assert verdict is not SameWork.UNKNOWN or "record_shapes=True" in (work.reason or "")
+
+
+def test_steps_without_products_are_compared_by_gradients_and_updates() -> None:
+    unknown = {"FLOP": None, "size": None, "backward": None}
+    work = compared(unknown, unknown)
+    assert (work.verdict, work.reason) == (
+        SameWork.UNKNOWN,
+        "the steps have no products, convolutions or attention of known sizes",
+    )
+    assert words(compared(unknown | {"optimizer": 5e5}, unknown)) == ["optimizer"]
 
 
 def test_captures_that_state_model_and_batch_do_the_same_work() -> None:

@@ -14,6 +14,7 @@ from torch import nn  # noqa: E402
 from torch.nn.parallel import DistributedDataParallel  # noqa: E402
 from torch.utils.data import DataLoader  # noqa: E402
 
+from tbd_models.trial import changes_pytorch  # noqa: E402
 from tbd_models.trial.changes_pytorch import apply_at_import, apply_to_models  # noqa: E402
 
 CHANGED = [
@@ -34,6 +35,24 @@ def _restored(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     torch.set_float32_matmul_precision(precision)
     gc.enable()
     gc.unfreeze()
+
+
+@pytest.fixture(autouse=True)
+def _nothing_acted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(changes_pytorch, "acted", False)
+
+
+def test_a_change_without_anything_to_change_has_not_acted() -> None:
+    apply_at_import("workers=2")
+    assert not changes_pytorch.acted
+    DataLoader([1])
+    assert changes_pytorch.acted
+
+
+@pytest.mark.parametrize("change", ["threads=1", "tf32"])
+def test_settings_act_at_once(change: str) -> None:
+    apply_at_import(change)
+    assert changes_pytorch.acted
 
 
 def test_loader_workers() -> None:

@@ -19,65 +19,43 @@ b_name = "value in B"
 */
 WITH
 work AS (
-    SELECT s.side, w.*, t.batch_size FROM diff_side AS s
+    -- The program states its own batch size.
+    SELECT s.side, w.* REPLACE (coalesce(t.batch_size, w.batch) AS batch) FROM diff_side AS s
     JOIN process_work AS w USING (trace_id) JOIN trace AS t USING (trace_id)
 ),
 fact AS (
-    SELECT side, unnest([
-        -- The program states its own batch size.
-        {'position': 1, 'what': 'batch', 'quantity': 'samples of a pass', 'over': 'mean',
-         'amount': coalesce(batch_size, batch)::DOUBLE, 'name': NULL},
-        {'position': 2, 'what': 'sequence', 'quantity': 'positions of a sample', 'over': 'mean',
-         'amount': "sequence"::DOUBLE, 'name': NULL},
-        {'position': 3, 'what': 'rows', 'quantity': 'rows of products with weights',
-         'over': 'mean', 'amount': "rows"::DOUBLE, 'name': NULL},
-        {'position': 4, 'what': 'input', 'quantity': 'positions of convolutions', 'over': 'mean',
-         'amount': positions::DOUBLE, 'name': NULL},
-        {'position': 5, 'what': 'parameters', 'quantity': 'weights of products and convolutions',
-         'over': 'mean', 'amount': parameters::DOUBLE, 'name': NULL},
-        {'position': 6, 'what': 'FLOP', 'quantity': 'FLOP of the forward pass', 'over': 'sum',
-         'amount': forward_flop::DOUBLE, 'name': NULL},
-        {'position': 7, 'what': 'size', 'quantity': 'FLOP of the forward pass, without strides',
-         'over': 'sum', 'amount': forward_size::DOUBLE, 'name': NULL},
-        {'position': 8, 'what': 'backward', 'quantity': 'FLOP of the backward pass', 'over': 'sum',
-         'amount': backward_flop::DOUBLE, 'name': NULL},
-        {'position': 9, 'what': 'recomputed', 'quantity': 'FLOP that the backward pass repeats',
-         'over': 'sum', 'amount': recomputed_flop::DOUBLE, 'name': NULL},
-        {'position': 10, 'what': 'trained values', 'quantity': 'accumulated gradient values',
-         'over': 'sum', 'amount': trained_values::DOUBLE, 'name': NULL},
-        {'position': 11, 'what': 'passes', 'quantity': 'calls of loss functions', 'over': 'mean',
-         'amount': losses::DOUBLE, 'name': NULL},
-        {'position': 12, 'what': 'loss', 'quantity': 'values of the inputs of losses',
-         'over': 'sum', 'amount': loss_values::DOUBLE, 'name': NULL},
-        {'position': 13, 'what': 'optimizer', 'quantity': 'values that the optimizer writes',
-         'over': 'sum', 'amount': updated_values::DOUBLE, 'name': "update"},
-        {'position': 14, 'what': 'bytes', 'quantity': 'bytes copied to the GPU', 'over': 'sum',
-         'amount': input_bytes::DOUBLE, 'name': NULL},
-        {'position': 15, 'what': 'collectives', 'quantity': 'collective operations', 'over': 'sum',
-         'amount': collectives::DOUBLE, 'name': NULL},
-        {'position': 16, 'what': 'communication', 'quantity': 'values of collectives',
-         'over': 'sum', 'amount': exchanged_values::DOUBLE, 'name': NULL},
-        {'position': 17, 'what': 'kernels', 'quantity': 'kernels', 'over': 'sum',
-         'amount': kernels::DOUBLE, 'name': NULL},
-        {'position': 18, 'what': 'matrix kernels',
-         'quantity': 'kernels of products, convolutions and attention', 'over': 'sum',
-         'amount': matrix_kernels::DOUBLE, 'name': NULL},
-        {'position': 21, 'what': 'precision', 'quantity': 'type of the operands with most FLOP',
-         'over': 'mean', 'amount': NULL, 'name': "precision"},
-        {'position': 23, 'what': 'ranks', 'quantity': 'processes with iterations', 'over': 'sum',
-         'amount': 1, 'name': NULL},
-        {'position': 24, 'what': 'has backward', 'quantity': 'a backward pass ran', 'over': 'mean',
-         'amount': has_backward::DOUBLE, 'name': NULL},
-        {'position': 25, 'what': 'has optimizer', 'quantity': 'an optimizer stepped',
-         'over': 'mean', 'amount': has_optimizer::DOUBLE, 'name': NULL},
-        {'position': 26, 'what': 'compiled', 'quantity': 'compiled code ran', 'over': 'mean',
-         'amount': is_compiled::DOUBLE, 'name': NULL},
-        {'position': 27, 'what': 'graphs', 'quantity': 'graphs launched kernels', 'over': 'mean',
-         'amount': uses_graphs::DOUBLE, 'name': NULL},
-        {'position': 28, 'what': 'error', 'quantity': 'standard error of FLOP in percent',
-         'over': 'mean', 'amount': flop_error_pct, 'name': NULL}
-    ], recursive := true)
+    SELECT side, f.*
     FROM work
+    CROSS JOIN LATERAL (VALUES
+        (1, 'batch', 'samples of a pass', 'mean', batch::DOUBLE, NULL),
+        (2, 'sequence', 'positions of a sample', 'mean', "sequence"::DOUBLE, NULL),
+        (3, 'rows', 'rows of products with weights', 'mean', "rows"::DOUBLE, NULL),
+        (4, 'input', 'positions of convolutions', 'mean', positions::DOUBLE, NULL),
+        (5, 'parameters', 'weights of products and convolutions', 'mean', parameters::DOUBLE, NULL),
+        (6, 'FLOP', 'FLOP of the forward pass', 'sum', forward_flop::DOUBLE, NULL),
+        (7, 'size', 'FLOP of the forward pass, without strides', 'sum', forward_size::DOUBLE, NULL),
+        (8, 'backward', 'FLOP of the backward pass', 'sum', backward_flop::DOUBLE, NULL),
+        (9, 'recomputed', 'FLOP that the backward pass repeats', 'sum',
+            recomputed_flop::DOUBLE, NULL),
+        (10, 'trained values', 'accumulated gradient values', 'sum', trained_values::DOUBLE, NULL),
+        (11, 'passes', 'calls of loss functions', 'mean', losses::DOUBLE, NULL),
+        (12, 'loss', 'values of the inputs of losses', 'sum', loss_values::DOUBLE, NULL),
+        (13, 'optimizer', 'values that the optimizer writes', 'sum',
+            updated_values::DOUBLE, "update"),
+        (14, 'bytes', 'bytes copied to the GPU', 'sum', input_bytes::DOUBLE, NULL),
+        (15, 'collectives', 'collective operations', 'sum', collectives::DOUBLE, NULL),
+        (16, 'communication', 'values of collectives', 'sum', exchanged_values::DOUBLE, NULL),
+        (17, 'kernels', 'kernels', 'sum', kernels::DOUBLE, NULL),
+        (18, 'matrix kernels', 'kernels of products, convolutions and attention', 'sum',
+            matrix_kernels::DOUBLE, NULL),
+        (21, 'precision', 'type of the operands with most FLOP', 'mean', NULL, "precision"),
+        (23, 'ranks', 'processes with iterations', 'sum', 1, NULL),
+        (24, 'has backward', 'a backward pass ran', 'mean', has_backward::DOUBLE, NULL),
+        (25, 'has optimizer', 'an optimizer stepped', 'mean', has_optimizer::DOUBLE, NULL),
+        (26, 'compiled', 'compiled code ran', 'mean', is_compiled::DOUBLE, NULL),
+        (27, 'graphs', 'graphs launched kernels', 'mean', uses_graphs::DOUBLE, NULL),
+        (28, 'error', 'standard error of FLOP in percent', 'mean', flop_error_pct, NULL)
+    ) AS f(position, what, quantity, over, amount, name)
     UNION ALL
     SELECT s.side, 22, 'GPU', 'GPUs used', 'mean', NULL, d.name
     FROM diff_side AS s

@@ -44,6 +44,9 @@ class Speedup:
     high: float
     pairs: int
 
+    def __str__(self) -> str:
+        return f"×{self.factor:.2f} ({self.low:.2f} … {self.high:.2f})"
+
     @property
     def is_narrow(self) -> bool:
         """True if the interval needs no more pairs."""

@@ -61,9 +61,7 @@ class Trial:
             if number + 1 < FEWEST:
                 continue
             found = speedup(self.pairs())
-            self.say(
-                f"{number + 1} pairs: ×{found.factor:.2f} ({found.low:.2f} … {found.high:.2f})"
-            )
+            self.say(f"{found.pairs} pairs: {found}")
             if found.is_narrow:
                 break
         assert found is not None

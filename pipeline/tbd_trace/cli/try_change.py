@@ -49,9 +49,8 @@ def try_change(
         int, typer.Option("--iterations", min=3, metavar="N", help="Iterations of each run.")
     ] = 20,
     warmup: Annotated[
-        int | None,
-        typer.Option("--warmup", min=1, metavar="N", help="Iterations before them, by default 12."),
-    ] = None,
+        int, typer.Option("--warmup", min=1, metavar="N", help="Iterations before them.")
+    ] = _WARMUP,
     pairs: Annotated[
         int,
         typer.Option(
@@ -94,28 +93,16 @@ def try_change(
         raise UsageError("--change is given twice; try one change at a time")
     asked = _checked(changes[0], on_gpu=on_gpu) if changes else None
     from tbd_collectors.collection_request import Command
-    from tbd_collectors.speedup import Outcome
+    from tbd_collectors.trial import Trial
 
     captures = (output or Path(f"try-{_name(command)}")).absolute()
     if captures.exists():
         raise UsageError(f"{captures} exists; choose another -o, or remove it")
     target = Command(
-        tuple(command),
-        "cuda" if on_gpu else "cpu",
-        iterations=iterations,
-        warmup=warmup or _WARMUP,
+        tuple(command), "cuda" if on_gpu else "cpu", iterations=iterations, warmup=warmup
     )
-    trial = _Recorded(target, captures, timeout)
-    with _removed_on_error(captures):
-        said = trial.record("before", None)
-        if said.get("written"):
-            note(f"each run also writes {', '.join(said['written'])}")
-        tried = asked or _first_change(captures / "before", on_gpu=on_gpu)
-        if not trial.record("after", tried).get("acted", True):
-            raise CannotAnswerError(f"{tried} changes nothing in this program")
+    tried = _record(_Recorded(target, captures, timeout), asked, on_gpu=on_gpu)
     same = _same_work(captures, tried)
-    from tbd_collectors.trial import Trial
-
     runs = Trial(target, tried, timeout, say=lambda text: note(f"{tried}: {text}"))
     found = _measured(runs, pairs)
     if runs.learns_alike() is False:
@@ -123,13 +110,7 @@ def try_change(
             f"{tried}: refused: its losses differ more from those of the program than those of "
             "other seeds do"
         )
-    factor = f"×{found.factor:.2f} ({found.low:.2f} … {found.high:.2f})"
-    if found.outcome is Outcome.FASTER:
-        typer.echo(f"{tried}: {factor} {same}; keep it with: {_keep(tried)}")
-    elif found.outcome is Outcome.SLOWER:
-        typer.echo(f"{tried}: {factor} {same}: slower, leave it out")
-    else:
-        typer.echo(f"{tried}: {found.outcome}: {factor} {same}")
+    typer.echo(f"{tried}: {_answer(tried, found, same)}")
     note(f"next: tbd-trace diff {captures / 'before'} {captures / 'after'}")
 
 
@@ -167,6 +148,18 @@ class _Recorded:
         return report | {"written": others}
 
 
+def _record(recorded: _Recorded, asked: str | None, *, on_gpu: bool) -> str:
+    # Record the program without and with the change, and return the change.
+    with _removed_on_error(recorded.directory):
+        before = recorded.record("before", None)
+        if before.get("written"):
+            note(f"each run also writes {', '.join(before['written'])}")
+        tried = asked or _first_change(recorded.directory / "before", on_gpu=on_gpu)
+        if not recorded.record("after", tried).get("acted", True):
+            raise CannotAnswerError(f"{tried} changes nothing in this program")
+    return tried
+
+
 def _name(command: list[str]) -> str:
     # The name of the script, or of the module after -m.
     if "-m" in command[:-1]:
@@ -193,10 +186,7 @@ def _measured(runs: Trial, pairs: int) -> Speedup:
     except KeyboardInterrupt:
         if len(done := runs.pairs()) > 1:
             found = speedup(done)
-            note(
-                f"interrupted after {found.pairs} pairs: ×{found.factor:.2f} "
-                f"({found.low:.2f} … {found.high:.2f})"
-            )
+            note(f"interrupted after {found.pairs} pairs: {found}")
         raise
 
 
@@ -260,7 +250,12 @@ def _same_work(captures: Path, change: str) -> str:
     raise TbdTraceError(f"{change}: refused: not the same work: {differences(work.differs)}")
 
 
-def _keep(change: str) -> str:
+def _answer(tried: str, found: Speedup, same: str) -> str:
+    from tbd_collectors.speedup import Outcome
     from tbd_models.trial.changes import keep
 
-    return keep(change)
+    if found.outcome is Outcome.FASTER:
+        return f"{found} {same}; keep it with: {keep(tried)}"
+    if found.outcome is Outcome.SLOWER:
+        return f"{found} {same}: slower, leave it out"
+    return f"{found.outcome}: {found} {same}"

@@ -103,8 +103,7 @@ flop AS (
 ),
 sized AS (
     SELECT *,
-        CASE WHEN formula = 'convolution' THEN a[1] WHEN formula = 'attention' THEN a[1] END
-            AS batch,
+        CASE WHEN formula IN ('convolution', 'attention') THEN a[1] END AS batch,
         CASE WHEN formula = 'attention' THEN if(layout = 'bshd', a[2], a[3]) END AS sequence,
         -- The second operand of batched and grouped products holds activations.
         CASE WHEN formula IN ('linear', 'convolution') OR formula = 'product'

@@ -24,16 +24,14 @@ if TYPE_CHECKING:
 
 
 QUESTIONS = (
-    *(
-        "comparability",
-        "work",
-        "iterations",
-        "utilization",
-        "ranks",
-        "collectives",
-        "memory",
-        "layers",
-    ),
+    "comparability",
+    "work",
+    "iterations",
+    "utilization",
+    "ranks",
+    "collectives",
+    "memory",
+    "layers",
     "kernels",
 )
 _SIDES = "CREATE TABLE diff_side (trace_id VARCHAR, side VARCHAR)"

@@ -137,9 +137,7 @@ class _Comparison:
 
     @property
     def has_shapes(self) -> bool:
-        return self._row("FLOP").is_known and (
-            self._row("backward").is_known or self._row("trained values").is_known
-        )
+        return self._row("FLOP").is_known and (self._row("backward").is_known or self.has_gradients)
 
     @property
     def has_gradients(self) -> bool:
@@ -245,10 +243,9 @@ class _Comparison:
         return any(getattr(self._row(what), side) for what in ("compiled", "graphs"))
 
     def _same(self) -> Work:
-        if self._row("GPU").differs(self._tolerance):
-            return self._other(SameWork.OTHER, [self._row("GPU")])
-        if self._row("ranks").differs(self._tolerance):
-            return self._other(SameWork.OTHER, [self._row("ranks")])
+        for row in map(self._row, ("GPU", "ranks")):
+            if row.differs(self._tolerance):
+                return self._other(SameWork.OTHER, [row])
         return Work(SameWork.SAME, beside=self._beside())
 
     def _beside(self) -> tuple[Difference, ...]:

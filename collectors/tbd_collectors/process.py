@@ -180,7 +180,7 @@ def run(
                 kept = KeptRunning(process, output, resources.pop_all(), stopping)
                 return Completed(0, time.monotonic() - started, (), enough=True, kept=kept)
             if end in (End.TIMEOUT, End.ENOUGH):
-                output.is_interrupted()  # by us: its traceback is no error of the program
+                output.note_interrupt()  # _stop sends SIGINT, so its traceback is not an error
             if end is not End.EXIT:
                 _stop(process, _how(end, stopping, watcher), output)
         except BaseException:

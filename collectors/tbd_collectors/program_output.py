@@ -40,7 +40,7 @@ class ProgramOutput(Protocol):
     def forward(self, *, to_the_end: bool = False) -> None:
         """Handle new output; called often, and once after the end."""
 
-    def is_interrupted(self) -> None:
+    def note_interrupt(self) -> None:
         """Note that the program gets SIGINT: its tracebacks of that are in the log only."""
 
 
@@ -94,7 +94,7 @@ class LoggedOutput:
         """Handle what the program has printed."""
         self._lines.add(self._read.read(), to_the_end=to_the_end)
 
-    def is_interrupted(self) -> None:
+    def note_interrupt(self) -> None:
         """Note that the program gets SIGINT: its tracebacks of that are in the log only."""
         self._on_line = None  # it shows one line at a time, and so no traceback
 
@@ -152,7 +152,7 @@ class PassedThrough:
         with self._lock:
             self._log.close()
 
-    def is_interrupted(self) -> None:
+    def note_interrupt(self) -> None:
         """Note that the program gets SIGINT: its tracebacks of that are in the log only."""
         self._leaves_out_interrupts = True
 

@@ -15,7 +15,7 @@ def with_run(diagnosis: Diagnosis, capture: str | None) -> Diagnosis:
 
     Args:
         diagnosis: of a process of the trace.
-        capture: ``trace.capture``, a JSON object; None for a trace that is no capture.
+        capture: ``trace.capture``, a JSON object; None for a file that was not made by ``collect``.
     """
     if not capture:
         return diagnosis

@@ -1,4 +1,4 @@
-"""The command line of try: what it lists, and what it refuses before anything runs."""
+"""The command line of ``try``: ``--list``, and errors in the arguments."""
 
 from __future__ import annotations
 

@@ -70,7 +70,7 @@ def test_a_traceback_without_an_end_is_not_held_forever() -> None:
 
 
 def test_two_tracebacks_of_which_one_is_a_failure() -> None:
-    """Their lines cannot be told apart, so all that the failure may need is shown."""
+    """Two threads print in turn: every line of the failure is shown."""
     interrupts = InterruptFilter()
     shown = interrupts.left_out(alternating(INTERRUPT, FAILURE) + b"end\n")
     assert shown.endswith(b"    wait()\nValueError: no sample\nend\n")

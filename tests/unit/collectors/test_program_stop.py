@@ -116,7 +116,7 @@ def test_a_profiler_without_a_program_gets_the_signal_itself(tmp_path: Path) -> 
 def test_another_ctrl_c_goes_on_to_the_program(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Once while it saves its work, and not while it writes what it has recorded."""
+    """It gets one more SIGINT while it saves a checkpoint, none while it writes its trace."""
     signals = iter([1, 1, 2])
     monkeypatch.setattr(program_stop.stop_signals, "count", lambda: next(signals, 2))
     saves = SAVES.replace("sleep(1)", "sleep(60)")

@@ -180,6 +180,11 @@ def scaled(size: float, unit: str, sign: str = "") -> str:
     return f"{size / divisor:{sign}.4g} {name}"
 
 
+def capitalized(words: str) -> str:
+    """Return words as the start of a sentence; unlike ``str.capitalize``, names keep their case."""
+    return words[:1].upper() + words[1:]
+
+
 def width_of(text: str) -> int:
     """Return the width of a text in terminal cells."""
     # The table of character widths is needed for few texts.

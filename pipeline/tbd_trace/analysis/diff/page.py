@@ -18,6 +18,7 @@ from tbd_trace.analysis.report.page import (
     render_page,
 )
 from tbd_trace.analysis.report.report_query import Answer
+from tbd_trace.present.values import capitalized
 
 _ROWS = 50
 _UNKNOWN = "\N{EN DASH}"
@@ -52,9 +53,9 @@ def _verdict(comparison: Comparison) -> Section:
         Figure(f"{verdict.confidence_pct or 95:.3g} % interval", interval, "%", **source),
         Figure("Noise floor", _percent(verdict.noise_pct, signed=False), "%", **source),
     ]
-    sentence = f"{verdict.sentence[:1].upper()}{verdict.sentence[1:]}"
+    sentence = capitalized(verdict.sentence)
     words = headline(verdict, work)
-    blocks: list[Block] = [Figures(figures), Note(f"{words[:1].upper()}{words[1:]}.")]
+    blocks: list[Block] = [Figures(figures), Note(f"{capitalized(words)}.")]
     blocks.append(Note(sentence))
     blocks += [Note(caveat) for caveat in verdict.caveats]
     return Section("verdict", "Verdict", "Is B faster or slower than A, beyond noise?", blocks)
@@ -73,7 +74,7 @@ def _section(comparison: Comparison, part: Part) -> Section:
     label = f"diff {part.name}"
     blocks: list[Block] = []
     if rows.is_empty():
-        blocks.append(Note(f"{part.remark[:1].upper()}{part.remark[1:]}."))
+        blocks.append(Note(f"{capitalized(part.remark)}."))
     else:
         if query.plot is not None:
             blocks.append(plot_block(Answer(replace(query, name=label), {}, rows), {}))

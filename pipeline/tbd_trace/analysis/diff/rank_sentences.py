@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from tbd_trace.present.values import scaled
+from tbd_trace.present.values import capitalized, scaled
 
 if TYPE_CHECKING:
     import polars as pl
@@ -24,7 +24,7 @@ def _communication(rows: list[dict[str, Any]]) -> list[str]:
             a, b = (sum(row[name] for row in known) / len(known) for name in ("a_ns", "b_ns"))
             per = known[0]["per_a"]
             ranks = "" if len(known) == 1 else f", mean of {len(known)} ranks"
-            what = f"{measure[:1].upper()}{measure[1:]}"
+            what = capitalized(measure)
             return [
                 f"{what} takes {scaled(b, 'ns')} per {per} in B and {scaled(a, 'ns')} in A{ranks}."
             ]

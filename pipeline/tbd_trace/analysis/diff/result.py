@@ -14,7 +14,7 @@ from tbd_trace.analysis.diff.headline import headline
 from tbd_trace.analysis.diff.verdict import Verdict
 from tbd_trace.analysis.diff.work import Work, differences
 from tbd_trace.present import Format, Style, render
-from tbd_trace.present.values import plain
+from tbd_trace.present.values import capitalized, plain
 from tbd_trace.query import Query
 from tbd_trace.query.needs import named
 
@@ -146,8 +146,7 @@ def heading(comparison: Comparison) -> list[str]:
     return [
         f"A: {named(comparison.a.names)}",
         f"B: {named(comparison.b.names)}",
-        f"B against A: {headline(verdict, comparison.work)}. "
-        f"{verdict.sentence[:1].upper()}{verdict.sentence[1:]}",
+        f"B against A: {headline(verdict, comparison.work)}. {capitalized(verdict.sentence)}",
         *verdict.caveats,
     ]
 

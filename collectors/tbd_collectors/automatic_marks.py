@@ -8,6 +8,7 @@ from typing import Any
 from tbd_collectors.capture_writer import read_json
 from tbd_collectors.collection_request import Command, Profiling, Workload
 from tbd_models.instrument.marks import REPORT_VARIABLE
+from tbd_models.instrument.trial_request import requested as requested_trial
 from tbd_trace.machine.inspection import NVTX_VERSION
 
 _FILE = "auto.json"
@@ -54,6 +55,11 @@ class AutomaticMarks:
         ``training`` is what the program reported of its iterations; see Recording.
         """
         report = self.report()
+        if requested_trial() is not None:
+            return _why_no_trial(report, training)
+        return self._why_nothing(report, training)
+
+    def _why_nothing(self, report: dict[str, Any], training: dict[str, Any]) -> str:
         if not self.are_on:
             return f"nothing was marked; leave out --no-auto, or {_CALL}"
         if not report:
@@ -69,13 +75,24 @@ class AutomaticMarks:
         )
 
 
-def _why_short(training: dict[str, Any]) -> str:
+def _why_no_trial(report: dict[str, Any], training: dict[str, Any]) -> str:
+    # Changes act on programs that mark nothing themselves.
+    if not report:
+        return "no training by PyTorch was found; `try` changes a program that trains by itself"
+    if report.get("framework") != "pytorch":
+        return f"it trains with {report['framework']}; `try` changes PyTorch programs"
+    if report.get("problem"):
+        return f"its training is not found ({report['problem']})"
+    return _why_short(report | training, instead="")
+
+
+def _why_short(training: dict[str, Any], instead: str = f", or {_CALL} and --warmup 1") -> str:
     steps, warmup = training.get("steps"), training.get("warmup", 0)
     if not steps:
         return "the training ended before it was recorded; train longer, or lower --warmup"
     found = f"the program trained {steps} step{'s' if steps > 1 else ''}"
     if steps <= _UNMARKED:
-        return f"{found}, and marks begin with the third; train longer, or {_CALL} and --warmup 1"
+        return f"{found}, and marks begin with the third; train longer{instead}"
     fewest = max(1, training.get("first_marked", _UNMARKED))
     advice = f"--warmup {fewest} records {steps - fewest} of them"
     return f"{found}, of which {warmup} are warm-up; {advice}"

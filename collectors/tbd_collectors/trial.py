@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from statistics import fmean, stdev
 from typing import Any
@@ -15,6 +16,7 @@ from tbd_collectors.capture_writer import read_json
 from tbd_collectors.collection_request import Command, Profiling
 from tbd_collectors.process import CollectionError, run
 from tbd_collectors.profiler import TIMELINE, Run
+from tbd_collectors.program_stop import Stopping
 from tbd_collectors.recording import Recording
 from tbd_collectors.run_outcome import CaptureEndedError, check
 from tbd_collectors.speedup import FEWEST, Speedup, speedup
@@ -24,6 +26,9 @@ from tbd_trace.runtime.private_files import temporary_directory
 
 _SPREADS = 3.0  # of the losses of programs with other seeds
 _LEAST_LOSS = 0.02  # relative difference of losses that means nothing
+_LEAST_NS = 1e9  # of the timed iterations of a run; shorter times depend on other processes
+_MOST_ITERATIONS = 200
+_AT_ONCE = Stopping(grace_s=0.0)  # nothing that the program may save is kept
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,9 +41,13 @@ class TimedRun:
 
 @dataclass(slots=True)
 class Trial:
-    """Runs of a command with and without a change, in turn."""
+    """Runs of a command with and without a change, in turn.
+
+    Each run times the iterations of the command, or as many as take a second, at most 200.
+    """
 
     command: Command
+    argv: Sequence[str]  # starts the command
     change: str
     timeout_s: float
     say: Callable[[str], None]
@@ -52,6 +61,9 @@ class Trial:
             CollectionError: a run failed or did not train.
         """
         found = None
+        pilot = self._timed(None, seed=0)
+        longer = min(_MOST_ITERATIONS, math.ceil(_LEAST_NS / pilot.step_ns))
+        self.command = replace(self.command, iterations=max(self.command.iterations, longer))
         for number in range(most):
             # The second of two runs finds warmer caches.
             order = (None, self.change) if number % 2 == 0 else (self.change, None)
@@ -86,9 +98,7 @@ class Trial:
 
     def _run(self, request: TrialRequest, outside: Path) -> dict[str, Any]:
         # Nothing is recorded: the iterations of the window are timed.
-        planned = Run(
-            TIMELINE, None, list(self.command.arguments), outside / "none", in_program=True
-        )
+        planned = Run(TIMELINE, None, list(self.argv), outside / "none")
         recording = Recording(
             self.command, planned, outside, iterations=self.command.iterations, launch=None,
             say=_ignore,
@@ -106,6 +116,7 @@ class Trial:
                 timeout_s=self.timeout_s,
                 log=log,
                 watcher=recording,
+                stopping=_AT_ONCE,
             )
         name = request.change or "the program as it is"
         try:

@@ -33,9 +33,18 @@ class _State:
 
 
 def install() -> None:
-    """Wait for the imports of the frameworks."""
+    """Wait for the imports of the frameworks; in a process of a fork server, they are there."""
+    if directory := os.environ.get("TBD_TRACE_FORK_SERVER"):
+        from pathlib import Path  # noqa: PLC0415 - as above
+
+        from tbd_models.trial.fork_server import serve  # noqa: PLC0415 - rarely needed
+
+        serve(Path(directory))
     _State.active = True
     sys.meta_path.insert(0, _Finder({*_SETTINGS, *_INSTALLERS}))
+    for name, place in _INSTALLERS.items():
+        if name in sys.modules:
+            _install(place)
 
 
 def is_active() -> bool:

@@ -30,6 +30,9 @@ WARMUP = 5
 _WRITE_EVERY_S = 0.5  # the number of iterations, for a program that is killed
 _LONGEST_BARE_S = 10.0
 
+before_done: list[Callable[[], None]] = []
+"""Functions to call before collect may stop the program."""
+
 
 def warmup_of_command(asked: int | None) -> int:
     """Return the iterations before the window; the first one is never recorded."""
@@ -174,6 +177,9 @@ class Progress:
         return is_filled and (self._request.in_program or self._request.stopped.exists())
 
     def _change_to(self, state: str) -> None:
+        if state == "done":
+            for function in before_done:
+                function()
         self._state = state
         self._write()
 

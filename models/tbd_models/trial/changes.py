@@ -103,6 +103,12 @@ def keep(change: str) -> str:
     return CHANGES[name].keep.format(argument)
 
 
+def possible(*, on_gpu: bool) -> list[str]:
+    """Return all changes for a device, with their usual arguments."""
+    usable = [name for name, change in CHANGES.items() if on_gpu or not change.needs_gpu]
+    return [checked(name, on_gpu=on_gpu) for name in usable]
+
+
 def checked(change: str, *, on_gpu: bool) -> str:
     """Return a change with its usual argument, if it has none.
 

@@ -1,4 +1,4 @@
-"""Run a PyTorch program with a change, and report its losses and the files that it writes."""
+"""Run a PyTorch program with a change, and report losses, modules and files written elsewhere."""
 
 from __future__ import annotations
 
@@ -12,8 +12,10 @@ from typing import Any
 import torch
 
 from tbd_models.instrument.first_process import is_recorded
+from tbd_models.instrument.progress import before_done
 from tbd_models.instrument.trial_request import TrialRequest
 from tbd_models.trial import changes_pytorch
+from tbd_models.trial.shared_imports import SharedImports
 
 _MOST_LOSSES = 1000
 _MOST_FILES = 20
@@ -22,7 +24,7 @@ _USUAL = ("/dev/", "/proc/", "/sys/", "/tmp/torchinductor")
 
 
 def install(request: TrialRequest) -> None:
-    """Apply the change of a request to the program, and report at its end."""
+    """Apply the change of a request, and report when nothing more is needed of the program."""
     _add_to_seeds(request.seed)
     if request.change is not None:
         changes_pytorch.apply_at_import(request.change)
@@ -50,7 +52,9 @@ class _Report:
         self._written: dict[str, None] = {}
         self._backward = torch.Tensor.backward
         torch.Tensor.backward = self._noted_backward()  # type: ignore[method-assign]
+        self._imports = SharedImports()
         sys.addaudithook(self._note_file)
+        before_done.append(self._write)
         atexit.register(self._write)
 
     def _noted_backward(self) -> Any:
@@ -79,6 +83,7 @@ class _Report:
             "losses": [float(loss) for loss in self._losses],
             "written": list(self._written),
             "acted": changes_pytorch.acted,
+            "modules": self._imports.modules(),
         }
         beside = self._request.report.with_suffix(".part")
         with suppress(OSError):

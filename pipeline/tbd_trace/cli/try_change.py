@@ -7,22 +7,18 @@ from __future__ import annotations
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from tbd_collectors.choices import Device
 from tbd_trace.cli.output import note
-from tbd_trace.errors import CannotAnswerError, TbdTraceError, UsageError
+from tbd_trace.cli.trials import Trials
+from tbd_trace.errors import CannotAnswerError, UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from tbd_collectors.collection_request import Command
-    from tbd_collectors.speedup import Speedup
-    from tbd_collectors.trial import Trial
+    from tbd_collectors.trial_capture import TrialCaptures
 
 _PAIRS = 12
 _WARMUP = 12  # more than the batches that loader workers prefetch
@@ -39,9 +35,11 @@ def try_change(
         typer.Option(
             "--change",
             metavar="NAME[=ARGUMENT]",
-            help="Change to try, such as workers=4. By default the one that why tries first.",
+            help="Change to try, such as workers=4. By default the one that why tries first. "
+            "Several are tried one after the other.",
         ),
     ] = None,
+    every: Annotated[bool, typer.Option("--all", help="Try all changes, one by one.")] = False,
     list_changes: Annotated[
         bool, typer.Option("--list", help="List the changes that can be tried, and end.")
     ] = False,
@@ -89,75 +87,46 @@ def try_change(
     if not command:
         raise UsageError("name the training command, as in: tbd-trace try -- python train.py")
     on_gpu = _on_gpu(device)
-    if len(changes or []) > 1:
-        raise UsageError("--change is given twice; try one change at a time")
-    asked = _checked(changes[0], on_gpu=on_gpu) if changes else None
+    asked = _asked(changes or [], every=every, on_gpu=on_gpu)
     from tbd_collectors.collection_request import Command
-    from tbd_collectors.trial import Trial
+    from tbd_collectors.trial_capture import TrialCaptures
 
-    captures = (output or Path(f"try-{_name(command)}")).absolute()
-    if captures.exists():
-        raise UsageError(f"{captures} exists; choose another -o, or remove it")
+    directory = (output or Path(f"try-{_name(command)}")).absolute()
+    if directory.exists():
+        raise UsageError(f"{directory} exists; choose another -o, or remove it")
     target = Command(
         tuple(command), "cuda" if on_gpu else "cpu", iterations=iterations, warmup=warmup
     )
-    tried = _record(_Recorded(target, captures, timeout), asked, on_gpu=on_gpu)
-    same = _same_work(captures, tried)
-    runs = Trial(target, tried, timeout, say=lambda text: note(f"{tried}: {text}"))
-    found = _measured(runs, pairs)
-    if runs.learns_alike() is False:
-        raise TbdTraceError(
-            f"{tried}: refused: its losses differ more from those of the program than those of "
-            "other seeds do"
-        )
-    typer.echo(f"{tried}: {_answer(tried, found, same)}")
-    note(f"next: tbd-trace diff {captures / 'before'} {captures / 'after'}")
+    with _removed_if_nothing_measured(directory):
+        _run(TrialCaptures(target, directory, timeout, note), asked, pairs)
 
 
-@dataclass(frozen=True, slots=True)
-class _Recorded:
-    # Captures of a command, which torch.profiler records.
+def _run(captures: TrialCaptures, asked: list[str], pairs: int) -> None:
+    from tbd_collectors.forked_runs import forked_runs
 
-    target: Command
-    directory: Path
-    timeout_s: float
-
-    def record(self, name: str, change: str | None) -> dict[str, Any]:
-        # Return the report of the run: files written elsewhere, and whether the change acted.
-        from tbd_collectors.capture_writer import read_json
-        from tbd_collectors.collect import collect
-        from tbd_collectors.collection_request import Profiling
-        from tbd_collectors.trial import requested, working_copy
-        from tbd_models.instrument.trial_request import TrialRequest
-        from tbd_trace.runtime.private_files import temporary_directory
-
-        profiling = Profiling(
-            timeline="torch", counters=False, throughput=False, timeout_s=self.timeout_s
-        )
-        with temporary_directory() as outside, working_copy(Path.cwd()) as copy:
-            request = TrialRequest(change, 0, Path(outside) / "trial.json", copy, is_timed=False)
-            with requested(request):
-                result = collect(
-                    self.target, profiling, self.directory / name, say=_say(name, change)
-                )
-            report = read_json(request.report)
-        if result.status != "ok":
-            raise TbdTraceError(f"{change or name}: {result.reason}")
-        own = self.directory.resolve()
-        others = [path for path in report.get("written", []) if not Path(path).is_relative_to(own)]
-        return report | {"written": others}
+    target, before = captures.target, captures.directory / "before"
+    recorded = captures.record(before.name, None)
+    if recorded.written:
+        note(f"each run also writes {', '.join(recorded.written)}")
+    tried = asked or [_first_change(before, on_gpu=target.device == "cuda")]
+    with forked_runs(target.arguments, recorded.modules) as argv:
+        trials = Trials(captures, argv or target.arguments, pairs)
+        answers = trials.try_each(tried) if len(tried) > 1 else [trials.try_one(tried[0])]
+    for answer in answers:
+        typer.echo(answer.text)
+    if not answers or not answers[0].after:
+        raise typer.Exit(1)
+    note(f"next: tbd-trace diff {before} {captures.directory / answers[0].after}")
 
 
-def _record(recorded: _Recorded, asked: str | None, *, on_gpu: bool) -> str:
-    # Record the program without and with the change, and return the change.
-    with _removed_on_error(recorded.directory):
-        before = recorded.record("before", None)
-        if before.get("written"):
-            note(f"each run also writes {', '.join(before['written'])}")
-        tried = asked or _first_change(recorded.directory / "before", on_gpu=on_gpu)
-        if not recorded.record("after", tried).get("acted", True):
-            raise CannotAnswerError(f"{tried} changes nothing in this program")
-    return tried
+def _asked(changes: list[str], *, every: bool, on_gpu: bool) -> list[str]:
+    from tbd_models.trial.changes import possible
+
+    if every and changes:
+        raise UsageError("--all tries all changes; leave out --change")
+    if every:
+        return possible(on_gpu=on_gpu)
+    return list(dict.fromkeys(_checked(change, on_gpu=on_gpu) for change in changes))
 
 
 def _name(command: list[str]) -> str:
@@ -168,31 +137,15 @@ def _name(command: list[str]) -> str:
 
 
 @contextmanager
-def _removed_on_error(captures: Path) -> Iterator[None]:
-    # The next trial of the same script makes them again.
+def _removed_if_nothing_measured(captures: Path) -> Iterator[None]:
+    # The next trial of the same script makes them again. Those of a refused change are of use.
+    from tbd_collectors.process import CollectionError
+
     try:
         yield
-    except TbdTraceError:
+    except (CollectionError, CannotAnswerError):
         shutil.rmtree(captures, ignore_errors=True)
         raise
-
-
-def _measured(runs: Trial, pairs: int) -> Speedup:
-    # After Ctrl-C, state the estimate so far.
-    from tbd_collectors.speedup import speedup
-
-    try:
-        return runs.run_pairs(pairs)
-    except KeyboardInterrupt:
-        if len(done := runs.pairs()) > 1:
-            found = speedup(done)
-            note(f"interrupted after {found.pairs} pairs: {found}")
-        raise
-
-
-def _say(name: str, change: str | None) -> Callable[[str], None]:
-    what = change or "the program as it is"
-    return lambda text: note(f"{name} ({what}): {text}")
 
 
 def _list_changes() -> None:
@@ -235,27 +188,3 @@ def _first_change(capture: Path, *, on_gpu: bool) -> str:
             f"--change tries one of {', '.join(CHANGES)}"
         )
     return _checked(change, on_gpu=on_gpu)
-
-
-def _same_work(captures: Path, change: str) -> str:
-    from tbd_trace.analysis.diff import SameWork, compare
-    from tbd_trace.analysis.diff.work import differences
-    from tbd_trace.api import open_traces
-
-    work = compare(open_traces(captures / "before"), open_traces(captures / "after")).work
-    if work.verdict is SameWork.SAME:
-        return "at the same work"
-    if work.verdict is SameWork.UNKNOWN:
-        return f"(work unknown: {work.reason})"
-    raise TbdTraceError(f"{change}: refused: not the same work: {differences(work.differs)}")
-
-
-def _answer(tried: str, found: Speedup, same: str) -> str:
-    from tbd_collectors.speedup import Outcome
-    from tbd_models.trial.changes import keep
-
-    if found.outcome is Outcome.FASTER:
-        return f"{found} {same}; keep it with: {keep(tried)}"
-    if found.outcome is Outcome.SLOWER:
-        return f"{found} {same}: slower, leave it out"
-    return f"{found.outcome}: {found} {same}"

@@ -32,7 +32,7 @@ def test_changes_are_listed() -> None:
             "--change fast: unknown; use one of workers",
         ),
         (("--change", "tf32", "--", "python", "x.py"), "--change tf32: needs a GPU"),
-        (("--change", "amp", "--change", "no_gc", "--", "x"), "--change is given twice"),
+        (("--all", "--change", "amp", "--", "x"), "--all tries all changes; leave out --change"),
         (("-o", ".", "--", "python", "x.py"), "exists; choose another -o, or remove it"),
     ],
 )

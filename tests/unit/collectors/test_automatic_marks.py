@@ -21,6 +21,7 @@ from tbd_collectors.collection_request import Command, Profiling, Workload
 from tbd_collectors.process import NothingRecordedError
 from tbd_collectors.workload import importable
 from tbd_models.instrument.marks import REPORT_VARIABLE
+from tbd_models.instrument.trial_request import VARIABLE, TrialRequest
 
 SCRIPTS = Path(interpreters.__file__).with_name("zero_edit")
 LAST = 9  # number of the last iteration of each script
@@ -233,6 +234,27 @@ def test_nothing_recorded_has_a_reason(
     timeline: str, report: dict[str, Any], training: dict[str, Any], words: str, tmp_path: Path
 ) -> None:
     assert re.search(words, marks(tmp_path, timeline, report).why_nothing(training))
+
+
+@pytest.mark.parametrize(
+    ("report", "training", "words"),
+    [
+        ({}, {}, "no training by PyTorch was found"),
+        ({"framework": "tensorflow"}, {}, "it trains with tensorflow; `try` changes PyTorch"),
+        (PYTORCH | {"problem": "no model"}, {}, r"its training is not found \(no model\)"),
+        (PYTORCH, {"steps": 2, "warmup": 5}, "marks begin with the third; train longer$"),
+    ],
+)
+def test_a_trial_names_its_own_reasons(
+    report: dict[str, Any],
+    training: dict[str, Any],
+    words: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    request = TrialRequest(None, 0, tmp_path / "trial.json", tmp_path, is_timed=False)
+    monkeypatch.setenv(VARIABLE, request.variables()[VARIABLE])
+    assert re.search(words, marks(tmp_path, "torch", report).why_nothing(training))
 
 
 def test_without_automatic_marks(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from tbd_models.instrument.trial_request import requested as requested_of_progra
 class MadeTrial(Trial):
     """Runs of made times: 100 ms as it is, and a time of its own with the change."""
 
-    changed_ms = 50.0
+    step_ms, changed_ms = 100.0, 50.0
     order: list[tuple[str | None, int]]
     loss_of_change = 0.0
     spread = 0.01
@@ -24,14 +24,15 @@ class MadeTrial(Trial):
         self.order.append((change, seed))
         if len(self.order) == 20:
             raise KeyboardInterrupt
-        ms = 100.0 if change is None else self.changed_ms * (1 + self.spread * (seed % 2))
+        ms = self.step_ms if change is None else self.changed_ms * (1 + self.spread * (seed % 2))
         loss = 2.0 + 0.01 * seed + (self.loss_of_change if change else 0.0)
         return TimedRun(ms * 1e6, [loss] * 5)
 
 
 @pytest.fixture
 def trial() -> MadeTrial:
-    made = MadeTrial(Command(("python", "x.py")), "amp", 60.0, lambda _text: None)
+    command = ("python", "x.py")
+    made = MadeTrial(Command(command), command, "amp", 60.0, lambda _text: None)
     made.order = []
     return made
 
@@ -39,9 +40,21 @@ def trial() -> MadeTrial:
 def test_runs_take_turns_until_the_interval_is_narrow(trial: MadeTrial) -> None:
     found = trial.run_pairs(12)
     assert (found.pairs, found.factor) == (4, pytest.approx(2.0, rel=0.01))
-    first_two = [(None, 0), ("amp", 0), ("amp", 1), (None, 1)]
-    assert trial.order[:4] == first_two
-    assert len(trial.order) == 8
+    pilot, first_two = (None, 0), [(None, 0), ("amp", 0), ("amp", 1), (None, 1)]
+    assert trial.order[:5] == [pilot, *first_two]
+    assert len(trial.order) == 9
+
+
+@pytest.mark.parametrize(
+    ("step_ms", "asked", "timed"), [(100.0, 12, 12), (100.0, 4, 10), (7.0, 12, 143), (1.0, 12, 200)]
+)
+def test_runs_of_short_steps_time_more_of_them(
+    trial: MadeTrial, step_ms: float, asked: int, timed: int
+) -> None:
+    trial.command = Command(("python", "x.py"), iterations=asked)
+    trial.step_ms = step_ms
+    trial.run_pairs(4)
+    assert trial.command.iterations == timed
 
 
 def test_losses_of_a_pair_have_the_same_seed(trial: MadeTrial) -> None:
@@ -56,7 +69,7 @@ def test_losses_of_a_pair_have_the_same_seed(trial: MadeTrial) -> None:
 
 
 def test_an_interrupt_leaves_the_complete_pairs(trial: MadeTrial) -> None:
-    trial.order = [(None, 0)] * 11  # the ninth run from here on is interrupted
+    trial.order = [(None, 0)] * 10  # the tenth run from here on is interrupted
     trial.spread = 3.0  # never narrow
     with pytest.raises(KeyboardInterrupt):
         trial.run_pairs(12)

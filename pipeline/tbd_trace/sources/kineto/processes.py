@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from itertools import pairwise
 
 import duckdb
 
 from tbd_trace.sources.kineto.kept_events import HostThread
 from tbd_trace.sources.value_table import create_value_table
 
+_UNKNOWN = "NULL::BIGINT"
+
 
 def create_process_macros(
     connection: duckdb.DuckDBPyConnection, threads: Collection[HostThread], calls: str
 ) -> list[str]:
-    """Create ``host_process(pid)``, ``gpu_process(correlation)``, ``host_thread``; return notes.
+    """Create ``host_process(pid)``, ``gpu_process(correlation, event)`` and ``host_thread``.
+
+    Returns notes.
 
     Args:
         calls: SELECT of the rows of ``api_call``; it may use ``host_process``.
@@ -29,25 +34,62 @@ def create_process_macros(
         host = f"CASE WHEN {host} IN ({listed}) THEN {only} ELSE {host} END"
     connection.execute(f"CREATE OR REPLACE TEMP MACRO host_process(pid) AS {host}")
     # GPU operations have the device in place of the process: theirs is that of the call.
-    gpu = f"{'NULL' if only is None else only}::BIGINT"
+    gpu, merged = f"{'NULL' if only is None else only}::BIGINT", []
     if only is None and working:
-        connection.execute(
-            f"""
-            CREATE OR REPLACE TEMP TABLE launching AS
-            SELECT correlation_id AS correlation, any_value(process_id) AS process_id
-            FROM ({calls}) GROUP BY correlation_id HAVING count(DISTINCT process_id) = 1
-            """
-        )
+        merged = _create_launching(connection, calls)
         gpu = "(SELECT l.process_id FROM launching AS l WHERE l.correlation = c)"
-    connection.execute(f"CREATE OR REPLACE TEMP MACRO gpu_process(c) AS {gpu}")
+        if merged:
+            gpu = f"coalesce({gpu}, {_by_position(connection)})"
+    connection.execute(f"CREATE OR REPLACE TEMP MACRO gpu_process(c, event) AS {gpu}")
     rows = {(only if process in renamed else process, thread) for process, thread, _ in threads}
     columns = {
         "process_id": ("BIGINT", [process for process, _ in rows]),
         "thread_id": ("BIGINT", [thread for _, thread in rows]),
     }
     create_value_table(connection, "host_thread", columns)
-    return [
+    notes = [
         f"ranges of process {listed} are of process {only}, the only one with other events"
         for listed in [", ".join(map(str, sorted(filter(None, renamed))))]
         if listed
     ]
+    return notes + merged
+
+
+def _create_launching(connection: duckdb.DuckDBPyConnection, calls: str) -> list[str]:
+    # Processes by correlation ids; a note if several processes have the same ids.
+    connection.execute(
+        f"""
+        CREATE OR REPLACE TEMP TABLE launching AS
+        SELECT correlation_id AS correlation,
+            CASE WHEN count(DISTINCT process_id) = 1 THEN any_value(process_id) END AS process_id
+        FROM ({calls}) WHERE correlation_id IS NOT NULL GROUP BY correlation_id
+        """
+    )
+    found = connection.execute("SELECT count(*) FILTER (process_id IS NULL) FROM launching")
+    ((shared,),) = found.fetchall()
+    if not shared:
+        return []
+    order = (
+        "their GPU operations are assigned by the order of events"
+        if _by_position(connection) != _UNKNOWN
+        else "their GPU operations have no process; give each rank in another file"
+    )
+    return [
+        f"the file merges several processes, which have {shared:,} correlation ids in common; "
+        f"{order}"
+    ]
+
+
+def _by_position(connection: duckdb.DuckDBPyConnection) -> str:
+    # The process of an event by its place, if the events of the processes follow each other.
+    blocks = connection.execute(
+        """
+        SELECT host_process(pid) AS process, min(event_id) AS first, max(event_id) AS last
+        FROM event WHERE kind IN ('call', 'operator') AND host_process(pid) IS NOT NULL
+        GROUP BY ALL ORDER BY first
+        """
+    ).fetchall()
+    if any(before[2] > after[1] for before, after in pairwise(blocks)):
+        return _UNKNOWN
+    cases = " ".join(f"WHEN event >= {first} THEN {process}" for process, first, _ in blocks[::-1])
+    return f"CASE {cases} ELSE {blocks[0][0]} END::BIGINT"

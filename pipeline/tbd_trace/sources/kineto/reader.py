@@ -16,6 +16,7 @@ from tbd_trace.model.canonical_tables import canonical_tables
 from tbd_trace.runtime.duckdb_connection import column_types
 from tbd_trace.sources.base import Ask, TraceDescription
 from tbd_trace.sources.demangle import demangle, is_mangled, short_name
+from tbd_trace.sources.kineto.call_clock import create_moved_calls
 from tbd_trace.sources.kineto.detection import is_trace
 from tbd_trace.sources.kineto.devices import device_rows, is_rocm
 from tbd_trace.sources.kineto.event_block import FRAME, KINDS
@@ -33,7 +34,7 @@ _RECORD = "record one with `torch.profiler.profile(...)` and `export_chrome_trac
 # Kinds of events that the mapping of each table reads.
 _KINDS = {
     "annotation": ("operator", "user", "module", "overhead", FRAME),
-    "api_call": ("call",),
+    "api_call": ("call", "operator"),
     "collective_record": ("kernel", "operator", "user"),
     "event_wait": ("synchronization",),
     "kernel": ("kernel",),
@@ -140,6 +141,8 @@ class TorchTraceReader:
         self._kept.create_view(connection)
         _create_kernel_names(connection)
         connection.execute(_MACROS)
+        hip = self._is_rocm(connection, events)
+        self._notes += create_moved_calls(connection, is_rocm=hip)
         self._notes += create_process_macros(connection, self._kept.threads, _mapping("api_call"))
         connection.execute(f"CREATE OR REPLACE TEMP VIEW _memory AS {_mapping('_memory')}")
         return events

@@ -7,7 +7,7 @@ SELECT
          WHEN kind = 'user' THEN substr(name, 6) ELSE a."Collective name" END AS kind,
     start_ns,
     start_ns + duration_ns AS end_ns,
-    CASE WHEN kind = 'kernel' THEN gpu_process(a.correlation) ELSE host_process(pid) END
+    CASE WHEN kind = 'kernel' THEN gpu_process(a.correlation, event_id) ELSE host_process(pid) END
         AS process_id,
     CASE WHEN kind <> 'kernel' THEN TRY_CAST(tid AS BIGINT) END AS thread_id,
     CASE WHEN kind = 'kernel' THEN event_id END AS kernel_id,

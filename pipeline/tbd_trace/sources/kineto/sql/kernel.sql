@@ -5,7 +5,7 @@ SELECT
     e.start_ns,
     e.start_ns + e.duration_ns AS end_ns,
     e.duration_ns,
-    gpu_process(e.a.correlation) AS process_id,
+    gpu_process(e.a.correlation, e.event_id) AS process_id,
     coalesce(e.a.device, if(e.a."Task Type" IS NULL, TRY_CAST(e.pid AS BIGINT), 0)) AS device_id,
     e.a.context AS context_id,
     coalesce(e.a.stream, stream_number(e.tid)) AS stream_id,

@@ -4,7 +4,7 @@ SELECT
     start_ns,
     start_ns + duration_ns AS end_ns,
     duration_ns,
-    gpu_process(a.correlation) AS process_id,
+    gpu_process(a.correlation, event_id) AS process_id,
     coalesce(a.device, if(a."Task Type" IS NULL, TRY_CAST(pid AS BIGINT), 0)) AS device_id,
     a.context AS context_id,
     coalesce(a.stream, stream_number(tid)) AS stream_id,

@@ -2,7 +2,7 @@ SELECT
     event_id AS synchronization_id,
     start_ns,
     start_ns + duration_ns AS end_ns,
-    gpu_process(a.correlation) AS process_id,
+    gpu_process(a.correlation, event_id) AS process_id,
     coalesce(a.device, TRY_CAST(pid AS BIGINT)) AS device_id,
     a.context AS context_id,
     coalesce(a.stream, stream_number(tid)) AS stream_id,

@@ -9,11 +9,19 @@ import os
 import signal
 import socket
 import sys
+from contextlib import suppress
 from pathlib import Path
 from types import FrameType
 
 _LENGTH_BYTES = 8  # as of fork_server
 _FORWARDED = (signal.SIGINT, signal.SIGTERM)
+
+
+def _send(process_id: int, number: int) -> None:
+    try:
+        os.killpg(process_id, number)
+    except ProcessLookupError:  # it does not lead a group yet
+        os.kill(process_id, number)
 
 
 def main(path: str) -> int:
@@ -31,7 +39,8 @@ def main(path: str) -> int:
         process_id = int(answers.readline())
 
         def forward(number: int, _frame: FrameType | None) -> None:
-            os.killpg(process_id, number)
+            with suppress(ProcessLookupError):  # it has ended
+                _send(process_id, number)
 
         for number in _FORWARDED:
             signal.signal(number, forward)

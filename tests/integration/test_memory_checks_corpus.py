@@ -14,7 +14,7 @@ from corpus import corpus_file, corpus_files, reference_rows, relative
 from made_memory import Ingested
 from tbd_trace.analysis.checks import evaluate
 from tbd_trace.api import Traces
-from tbd_trace.sources.torch_memory import plain_pickle
+from tbd_trace.sources import plain_pickle
 
 ORACLE = "oracle/memory_snapshots.csv"
 FILES = corpus_files("memory_snapshot/*.pickle")
@@ -94,7 +94,7 @@ def test_fragmentation_by_the_blocks_of_the_file(
     path: Path, rows: dict[str, dict[str, Any]]
 ) -> None:
     """Free blocks of used segments at the end; at the peak, at most reserved minus live bytes."""
-    segments = plain_pickle.load(path)["segments"]
+    segments = plain_pickle.load(path, "a memory snapshot", "")["segments"]
     free = sum(
         block["size"]
         for segment in segments

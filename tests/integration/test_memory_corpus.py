@@ -18,7 +18,7 @@ from perfetto_file import read
 from tbd_trace.api import Traces
 from tbd_trace.errors import CannotAnswerError
 from tbd_trace.export.perfetto import export
-from tbd_trace.sources.torch_memory import plain_pickle
+from tbd_trace.sources import plain_pickle
 
 ORACLE = "oracle/memory_snapshots.csv"
 FILES = corpus_files("memory_snapshot/*.pickle")
@@ -55,7 +55,7 @@ def oracle(path: Path) -> dict[str, int | None]:
 
 
 def history(path: Path) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-    document = plain_pickle.load(path)
+    document = plain_pickle.load(path, "a memory snapshot", "")
     (trace,) = [trace for trace in document["device_traces"] if trace]
     return document, trace
 

@@ -8,12 +8,13 @@ from typing import Self
 
 import duckdb
 
+from tbd_trace.sources import plain_pickle
 from tbd_trace.sources.arrow_columns import Damage, register
 from tbd_trace.sources.base import Ask, TraceDescription
 from tbd_trace.sources.memory_notes import memory_notes
-from tbd_trace.sources.torch_memory import plain_pickle
 from tbd_trace.sources.torch_memory.snapshot import Snapshot
 
+_AGAIN = "write it again with `torch.cuda.memory._dump_snapshot(FILE)`"
 _SUFFIXES = (".pickle", ".pkl", ".pickle.gz", ".pkl.gz")
 
 
@@ -25,7 +26,7 @@ class TorchSnapshotReader:
     """
 
     def __init__(self, path: Path) -> None:
-        self._snapshot = Snapshot(path, plain_pickle.load(path))
+        self._snapshot = Snapshot(path, plain_pickle.load(path, "a memory snapshot", _AGAIN))
         self._damage = Damage()
         self._rows = {
             "memory_annotation": self._snapshot.annotation_rows,

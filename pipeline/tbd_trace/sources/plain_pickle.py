@@ -13,7 +13,7 @@ from tbd_trace.errors import InputError
 
 GZIP_MAGIC = b"\x1f\x8b"
 _PROTOCOLS = (2, 3, 4, 5)
-_RECORD = "write it again with `torch.cuda.memory._dump_snapshot(FILE)`"
+_HEAD_BYTES = 1 << 16
 # All that the C unpickler raises for damaged data.
 _DAMAGE = (
     pickle.UnpicklingError,
@@ -28,6 +28,10 @@ _DAMAGE = (
     RecursionError,
     ImportError,
 )
+
+
+class NamesCodeError(InputError):
+    """A pickle names a class, a function or a persistent object; nothing was run."""
 
 
 class _Refused(Exception):
@@ -52,17 +56,22 @@ def unpacked_head(head: bytes) -> bytes:
     if not head.startswith(GZIP_MAGIC):
         return head
     try:
-        return zlib.decompressobj(31).decompress(head, 64)
+        return zlib.decompressobj(31).decompress(head, _HEAD_BYTES)
     except zlib.error:
         return b""
 
 
-def load(path: Path) -> Any:
+def load(path: Path, kind: str, again: str) -> Any:
     """Return the object in a pickle or gzipped pickle: dicts, lists, tuples, numbers and text.
 
+    Args:
+        kind: what the file should be, such as ``a memory snapshot``, for messages.
+        again: how to write the file again, for messages.
+
     Raises:
-        InputError: the file is damaged, or names a class, function or persistent object. Nothing
-            that it names is imported or called.
+        InputError: the file is damaged.
+        NamesCodeError: it names a class, function or persistent object. Nothing that it names is
+            imported or called.
     """
     collects = gc.isenabled()
     gc.disable()  # millions of new dicts would be traversed again and again
@@ -73,8 +82,8 @@ def load(path: Path) -> Any:
             file = cast(BinaryIO, gzip.GzipFile(fileobj=raw)) if is_packed else raw
             return _PlainUnpickler(file).load()
     except _Refused as error:
-        raise InputError(
-            f"{path}: it asks to run {error}; a memory snapshot is plain data. Nothing was run"
+        raise NamesCodeError(
+            f"{path}: it asks to run {error}; {kind} is plain data. Nothing was run"
         ) from None
     except (zlib.error, gzip.BadGzipFile) as error:
         raise InputError(f"{path}: damaged gzip file ({error}); copy it again") from None
@@ -82,7 +91,7 @@ def load(path: Path) -> Any:
         raise InputError(f"{path}: cannot be read ({error.strerror})") from error
     except _DAMAGE as error:
         raise InputError(
-            f"{path}: not a complete pickle ({_said(error)}); copy it again, or {_RECORD}"
+            f"{path}: not a complete pickle ({_said(error)}); copy it again, or {again}"
         ) from None
     finally:
         if collects:

@@ -36,6 +36,8 @@ TABLES: dict[str, str | None] = {
     "cpu_sample": "SAMPLING_CALLCHAINS",
     "device": "TARGET_INFO_GPU",
     "event_wait": None,
+    "flight_group": None,
+    "flight_record": None,
     "gpu_sample": "GPU_METRICS",
     "graph_launch": "CUPTI_ACTIVITY_KIND_GRAPH_TRACE",
     "job_point": None,

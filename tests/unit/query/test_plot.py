@@ -19,10 +19,12 @@ from tbd_trace.query.shared_session import SharedSession
 from tbd_trace.store import Database
 
 READ = {
+    "collective_ranks": "lists of ranks",
     "iteration_summary": "numbers to read; iteration_timing draws the iterations behind them",
     "job_summary": "one row for each job: whether it is complete",
     "nvtx_kernels": "pairs of a range and a kernel: too many names for a plot",
     "nvtx_projection": "single ranges, thousands of them: a timeline viewer's business",
+    "rank_collectives": "calls and lines: texts, not measures",
     "step_work": "amounts in different units; diff compares them",
     "trace_info": "what the trace is: texts, not measures",
 }

@@ -17,6 +17,7 @@ from pathlib import Path
 import duckdb
 import pytest
 
+import made_flight
 import made_kineto
 import made_nsys
 import made_nvprof
@@ -43,7 +44,7 @@ from tbd_trace.store import Database
 SAMPLE = ROOT / "data" / "samples" / "synthetic_cnn"
 MEMORY_SAMPLE = ROOT / "data" / "samples" / "synthetic_memory"
 # The advice on their tables names their commands.
-NO_COMMAND = {"torch", "tbd-trace", "mxnet", "xla", "nccl-tests"}
+NO_COMMAND = {"torch", "tbd-trace", "mxnet", "xla", "nccl-tests", "flight-recorder"}
 
 
 def nsys_file(folder: Path) -> Path:
@@ -81,6 +82,13 @@ def torch_trace_file(folder: Path) -> Path:
     return made_kineto.write(folder / "a.json.gz", made_kineto.document(events))
 
 
+def flight_recorder_file(folder: Path) -> Path:
+    groups = {"0": [0, 1]}
+    programs = {rank: [made_flight.Made("0", 1)] for rank in groups["0"]}
+    entries = made_flight.played(programs, groups)
+    return made_flight.write_dumps(folder, entries, groups) / "dump_1"
+
+
 def mxnet_csv_file(folder: Path) -> Path:
     path = folder / "gpu_memory_profile.csv"
     path.write_text(f'{MXNET_HEADER}"net:in_arg:conv0_weight","1000","0","4096","0"\n')
@@ -108,6 +116,7 @@ EXAMPLES: dict[str, Callable[[Path], Path] | None] = {
     "ncu-csv": ncu_file,
     "memory-log": memory_log_file,
     "torch-memory-snapshot": torch_snapshot_file,
+    "flight-recorder-dump": flight_recorder_file,
     "torch-json": torch_trace_file,
     "mxnet-gpu-memory": mxnet_csv_file,
     "mxnet-memory-counter": mxnet_counter_file,

@@ -39,6 +39,7 @@ COMMANDS = (
         "why",
         "whatif",
         "try",
+        "hang",
         "check",
         "report",
         "summary",

@@ -8,6 +8,7 @@ from dataclasses import replace
 import polars as pl
 
 from tbd_trace.analysis.report.check_section import findings
+from tbd_trace.analysis.report.hang_section import hang_section, has_only_dumps
 from tbd_trace.analysis.report.headline import headline
 from tbd_trace.analysis.report.memory_section import ID as MEMORY
 from tbd_trace.analysis.report.outline import CHAPTERS, Chapter, Part
@@ -65,9 +66,14 @@ def build_page(
         raise CannotAnswerError("report: there are no traces; ingest one first")
     frame = traces.database.trace_frame(traces.trace_ids).sort("name", "trace_id")
     names = run_names(dict(frame.select("trace_id", "name").rows()))
+    title = title or _title(list(names.values()))
     chapters = _chapters(frame)
     with SharedSession(traces.database, traces.trace_ids, executor=executor) as session:
         runner = QueryRunner(session, only=frame["name"][0] if frame.height == 1 else "")
+        hang = hang_section(traces, runner, frame)
+        if has_only_dumps(frame):
+            sections = [*hang, *_folded([run_section(runner, frame)], keep=0)]
+            return Page(title, one_line_summary(frame), sections, names, traces.database.redacted)
         summary = _summary(runner, names, frame)
         verdict = why_section(traces, runner, names, draw, is_expected=_hold(frame, "kernel"))
         # Chapters with plots come first, so that the plots are drawn while the others are queried.
@@ -83,8 +89,11 @@ def build_page(
     # Most rules need GPU operations: without any, they come last.
     later = own + general if _has_only_memory(frame) else general + own
     lead = [section() for section in verdict]
-    folded = [*lead, *_folded([summary, *later], keep=0 if lead and _are_several(frame) else 1)]
-    title = title or _title(list(names.values()))
+    folded = [
+        *hang,
+        *lead,
+        *_folded([summary, *later], keep=0 if lead and _are_several(frame) else 1),
+    ]
     redacted = traces.database.redacted
     return Page(title, one_line_summary(frame), folded, names, redacted)
 

@@ -11,6 +11,7 @@ import duckdb
 from tbd_trace.sources import plain_pickle
 from tbd_trace.sources.arrow_columns import Damage, register
 from tbd_trace.sources.base import Ask, TraceDescription
+from tbd_trace.sources.flight_recorder.dump import looks_like_dump
 from tbd_trace.sources.memory_notes import memory_notes
 from tbd_trace.sources.torch_memory.snapshot import Snapshot
 
@@ -85,6 +86,8 @@ class TorchSnapshot:
     def detect(self, path: Path, head: bytes) -> bool:
         """Return True for a pickle, and for any file that is named like one."""
         # Snapshots have no signature; a pickle of something else is explained when it is opened.
+        if looks_like_dump(head):
+            return False
         return plain_pickle.is_pickle(plain_pickle.unpacked_head(head)) or (
             path.name.lower().endswith(_SUFFIXES)
         )

@@ -14,6 +14,7 @@ from tbd_collectors.automatic_marks import AutomaticMarks
 from tbd_collectors.capture_metadata import described, of_command
 from tbd_collectors.capture_writer import FORMAT_VERSION, keeps_earlier, read_json, write_json
 from tbd_collectors.collection_request import Command, Profiling, Workload
+from tbd_collectors.flight_recorder import armed
 from tbd_collectors.launcher import RankStart
 from tbd_collectors.plan import MEMORY_LOG, NO_COUNTERS
 from tbd_collectors.process import (
@@ -106,7 +107,8 @@ class Session:
             return {}
         if self._launch.stop.is_set():
             raise CaptureEndedError("interrupted", _STOPPED)
-        return self._launch.environment(run)
+        recorder = armed(self._directory, self._launch.rank, self._profiling.timeout_s)
+        return self._launch.environment(run) | recorder
 
     def _execute(self, planned_run: Run, environment: dict[str, str]) -> None:
         recording = self._recording(planned_run)
@@ -195,12 +197,9 @@ class Session:
                 f"the program wrote no {MEMORY_LOG}; call tbd_trace.instrument(model, memory=True) "
                 "before its training loop, and train for 3 iterations at least",
             )
-        self._files.append({
-            "file": planned_run.output.name,
-            "role": MEMORY,
-            "tool": "tbd-trace",
-            "tool_version": VERSION,
-        })  # fmt: skip
+        name = planned_run.output.name
+        file = {"file": name, "role": MEMORY, "tool": "tbd-trace", "tool_version": VERSION}
+        self._files.append(file)
 
     def _keep_timeline(self, planned_run: Run, printed: Sequence[str]) -> None:
         profile = self._timeline(planned_run, printed)

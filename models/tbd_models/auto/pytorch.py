@@ -22,6 +22,7 @@ from torch.optim.optimizer import register_optimizer_step_post_hook
 
 from tbd_models import auto
 from tbd_models.instrument.auto_report import report
+from tbd_models.instrument.flight_dump import dump_later
 from tbd_models.instrument.trial_request import requested as requested_trial
 
 _PATIENCE = 20  # steps of one optimizer in which others that exist may begin to step
@@ -29,6 +30,7 @@ _PATIENCE = 20  # steps of one optimizer in which others that exist may begin to
 
 def install() -> None:
     """Wait for the first optimizer step; apply a change of ``tbd-trace try``."""
+    dump_later()
     if (request := requested_trial()) is not None:
         from tbd_models.trial.program_pytorch import install as install_trial  # noqa: PLC0415
 

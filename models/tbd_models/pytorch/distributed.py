@@ -10,6 +10,7 @@ from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
 from tbd_models.definition import UnsupportedError
+from tbd_models.instrument.flight_dump import dump_later
 
 
 def world_size() -> int:
@@ -33,6 +34,7 @@ def join(kind: str) -> torch.device:
         device = torch.device(kind, local)
         torch.cuda.set_device(device)
     dist.init_process_group("nccl" if kind == "cuda" else "gloo")
+    dump_later()
     return device
 
 

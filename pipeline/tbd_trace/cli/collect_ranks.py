@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from tbd_trace.cli.output import busy, emit, failure
+from tbd_trace.cli.output import busy, emit, failure, note
 from tbd_trace.errors import UsageError
 
 if TYPE_CHECKING:
@@ -132,7 +132,19 @@ def collect_ranks(
     emit(pl.DataFrame(rows(result), infer_schema_length=None), form, limit=0, wide=wide)
     if result.status != "ok":
         failure(f"{capture}: {result.reason}")
+        _explain_hang(capture, options.ranks)
         raise typer.Exit(result.exit_code)
+
+
+def _explain_hang(capture: Path, ranks: int) -> None:
+    # Ranks that reach the time limit have dumped their collectives.
+    from tbd_trace.analysis.hang.answer import explain_hang
+    from tbd_trace.analysis.hang.screen import hang_text
+
+    if any(capture.rglob("dump_*")):
+        answer, _, _ = explain_hang(capture, ranks)
+        typer.echo(hang_text(answer), err=True)
+        note(f"next: tbd-trace hang {capture}")
 
 
 def _python(target: Workload | Command) -> str | None:

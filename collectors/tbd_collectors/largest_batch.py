@@ -22,14 +22,23 @@ _GIB = 1 << 30
 _LARGEST = 1 << 24  # an estimate of a model that needs next to no memory would never end
 
 
-def memory_bytes(device: str) -> int:
-    """Return the memory of a device: a number of 2^30 bytes, or the name of a product."""
+def memory_bytes(device: str, option: str = "--largest-batch") -> int:
+    """Return the memory of a device: a number of 2^30 bytes, or the name of a product.
+
+    The number may have a unit: 24GB or 24GiB, 500MB or 500MiB.
+
+    Raises:
+        UsageError: neither; ``option`` names the place of the text.
+    """
+    stated = re.fullmatch(r"([\d.]+) ?([GM])i?B", device.strip(), flags=re.IGNORECASE)
     try:
-        size = float(device)
+        size = float(stated[1] if stated else device)
     except ValueError:
         size = _product_gib(device)
+    if stated and stated[2] in "Mm":
+        size /= 1024
     if not 0 < size < 1 << 20:
-        raise UsageError(f"--largest-batch {device!r}: write the memory in GB, such as 11")
+        raise UsageError(f"{option} {device!r}: write the memory in GB, such as 11")
     return int(size * _GIB)
 
 

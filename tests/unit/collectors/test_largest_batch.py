@@ -33,7 +33,15 @@ def test_memory_as_a_number(text: str, size: int) -> None:
     assert memory_bytes(text) == size
 
 
-@pytest.mark.parametrize("text", ["0", "-1", "nan", "inf", "1e30", "11GB", "", "Tesla M40"])
+@pytest.mark.parametrize(
+    ("text", "mebibytes"),
+    [("24GB", 24 * 1024), ("24 GiB", 24 * 1024), ("0.5gb", 512), ("80MB", 80)],
+)
+def test_memory_with_a_unit(text: str, mebibytes: int) -> None:
+    assert memory_bytes(text) == mebibytes * MIB
+
+
+@pytest.mark.parametrize("text", ["0", "-1", "nan", "inf", "1e30", "11TB", "GB", "", "Tesla M40"])
 def test_no_memory(text: str) -> None:
     with pytest.raises(UsageError, match="memory in GB, such as 11"):
         memory_bytes(text)

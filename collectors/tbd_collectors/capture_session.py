@@ -28,6 +28,7 @@ from tbd_collectors.profiler import COUNTERS, MEMORY, THROUGHPUT, TIMELINE, Run
 from tbd_collectors.profilers import profiler
 from tbd_collectors.program_stop import Stopping
 from tbd_collectors.recording import Recording
+from tbd_collectors.report_awaited import NO_TRAINING, memory_awaited
 from tbd_collectors.run_outcome import CaptureEndedError, check
 from tbd_collectors.workload import importable
 from tbd_models.instrument.marks import LAYERS_VARIABLE
@@ -75,6 +76,7 @@ class Session:
         self._profiling = profiling
         self._directory = directory
         self._marks = AutomaticMarks(target, profiling, directory)
+        self._memory = memory_awaited(target, profiling, directory)
         self._say = say
         self._on_line = on_line
         self._status, self._reason, self._exit_code = "ok", "", 0
@@ -86,7 +88,7 @@ class Session:
     def execute(self, planned: list[Run]) -> KeyboardInterrupt | None:
         """Execute the runs; return what interrupted them, if anything did."""
         try:
-            with importable(auto=self._marks.are_on) as environment:
+            with importable(auto=self._marks.are_on or self._memory is not None) as environment:
                 environment[LAYERS_VARIABLE] = str(self._directory / "layers.json")
                 environment.update(self._marks.environment())
                 for number, planned_run in enumerate(planned, 1):
@@ -130,7 +132,7 @@ class Session:
                     is_writing=lambda: recording is not None and recording.is_writing(),
                 ),
                 stop=self._launch.stop if self._launch else None,
-                watcher=recording,
+                watcher=recording or self._memory,
             )
         except KeyboardInterrupt:
             self._note_training(planned_run, recording)
@@ -192,11 +194,9 @@ class Session:
 
     def _keep_memory(self, planned_run: Run) -> None:
         if not planned_run.output.is_file():
-            raise CaptureEndedError(
-                "failed",
-                f"the program wrote no {MEMORY_LOG}; call tbd_trace.instrument(model, memory=True) "
-                "before its training loop, and train for 3 iterations at least",
-            )
+            raise CaptureEndedError("failed", f"the program wrote no {MEMORY_LOG}: {NO_TRAINING}")
+        if self._memory is not None and (found := self._memory.description()):
+            self._say(f"memory: {found}")
         name = planned_run.output.name
         file = {"file": name, "role": MEMORY, "tool": "tbd-trace", "tool_version": VERSION}
         self._files.append(file)
@@ -293,6 +293,6 @@ class Session:
         ranks = self._launch.world_size if self._launch else 1
         if isinstance(self._target, Command):
             document["world_size"] = ranks if self._launch else None
-            known = self._training | self._marks.report() | profiled
+            known = self._training | self._marks.report() | profiled | memory
             return document | of_command(self._target, known)
         return document | described(self._target, bare, profiled, memory, ranks)

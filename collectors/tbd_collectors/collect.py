@@ -18,7 +18,7 @@ from tbd_collectors.process import NO_PERMISSION, NOT_FOUND, NotRunnableError
 from tbd_trace.errors import UsageError
 from tbd_trace.runtime.stop_signals import saving_records
 
-__all__ = ["Result", "capability", "collect"]
+__all__ = ["Result", "capability", "collect", "require_program"]
 
 
 def _ignore(_text: str) -> None:
@@ -58,7 +58,7 @@ def collect(
     # The capability decides which counters exist; memory is recorded without counters.
     used = None if profiling.memory else compute_capability or capability(target)
     if isinstance(target, Command):
-        _require_program(target.arguments[0])
+        require_program(target.arguments[0])
     with saving_records(), written(capture, force) as directory:
         session = Session(target, profiling, directory, say, on_line, shown=shown, launch=launch)
         planned = runs(target, profiling, directory, used, notes=session.notes)
@@ -76,7 +76,8 @@ def _interrupted(result: Result) -> str:
     return result.reason if result.document["files"] else f"{result.reason}; nothing is recorded"
 
 
-def _require_program(name: str) -> None:
+def require_program(name: str) -> None:
+    """Raise NotRunnableError unless a program can be run."""
     # A profiler that cannot start the program says so by exit codes that mean other things, too.
     if shutil.which(name) is not None:
         return

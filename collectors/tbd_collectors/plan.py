@@ -10,6 +10,7 @@ from tbd_collectors.process import CollectionError
 from tbd_collectors.profiler import MEMORY, THROUGHPUT, Run, RunRequest
 from tbd_collectors.profilers import counting_profiler, profiler
 from tbd_models.instrument.marks import MEMORY_VARIABLE
+from tbd_models.instrument.memory_request import MemoryRequest
 from tbd_trace.errors import UsageError
 
 MEMORY_LOG = "memory.jsonl"
@@ -65,10 +66,15 @@ def runs(
 def _memory(request: RunRequest) -> Run:
     output = request.directory / MEMORY_LOG
     if isinstance(request.target, Command):
-        # tbd_trace.instrument(model, memory=True) writes there.
-        return Run(
-            MEMORY, None, list(request.target.arguments), output, {MEMORY_VARIABLE: str(output)}
-        )
+        # Hooks in the program write there, or tbd_trace.instrument(model, memory=True).
+        variables = {MEMORY_VARIABLE: str(output)}
+        if request.target.auto:
+            variables |= MemoryRequest(
+                request.directory / f"{MEMORY}.json",
+                request.profiling.estimate,
+                request.target.device,
+            ).variables()
+        return Run(MEMORY, None, list(request.target.arguments), output, variables)
     argv = workload.command(
         request.target,
         report=request.directory / f"{MEMORY}.json",

@@ -96,7 +96,13 @@ class _Loader:
             for variable, value in _SETTINGS.get(self._name, {}).items():
                 os.environ.setdefault(variable, value)
         self._loader.exec_module(module)
-        if self._name in _INSTALLERS and is_active():
+        # The memory of the other frameworks is recorded by tbd_trace.instrument alone.
+        is_for_memory = bool(os.environ.get("TBD_TRACE_MEMORY_REQUEST"))
+        if (
+            self._name in _INSTALLERS
+            and is_active()
+            and (self._name == "torch" or not is_for_memory)
+        ):
             _install(_INSTALLERS[self._name])
 
 

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import atexit
 import gc
-from collections.abc import Iterable
 from typing import Any
 from weakref import WeakSet
 
@@ -23,14 +22,24 @@ from torch.optim.optimizer import register_optimizer_step_post_hook
 from tbd_models import auto
 from tbd_models.instrument.auto_report import report
 from tbd_models.instrument.flight_dump import dump_later
+from tbd_models.instrument.memory_request import requested as requested_memory
+from tbd_models.instrument.trained_models_pytorch import joined, models, parameters
 from tbd_models.instrument.trial_request import requested as requested_trial
 
 _PATIENCE = 20  # steps of one optimizer in which others that exist may begin to step
 
 
 def install() -> None:
-    """Wait for the first optimizer step; apply a change of ``tbd-trace try``."""
+    """Wait for the first optimizer step; apply a change of ``tbd-trace try``.
+
+    If memory is requested, wait for the first training call instead.
+    """
     dump_later()
+    if (memory := requested_memory()) is not None:
+        from tbd_models.unedited.program_pytorch import install as install_memory  # noqa: PLC0415
+
+        install_memory(memory, auto.is_active)
+        return
     if (request := requested_trial()) is not None:
         from tbd_models.trial.program_pytorch import install as install_trial  # noqa: PLC0415
 
@@ -93,8 +102,8 @@ class _Search:
             self._existing = WeakSet(
                 one for one in gc.get_objects() if issubclass(type(one), torch.optim.Optimizer)
             )
-        trained = _parameters(self._optimizers)
-        return any(not _parameters([one]) <= trained for one in self._existing)
+        trained = parameters(self._optimizers)
+        return any(not parameters([one]) <= trained for one in self._existing)
 
     def _watch(self) -> None:
         if self._calls is not None:
@@ -116,7 +125,7 @@ class _Search:
             from tbd_models.trial.changes_pytorch import apply_to_models  # noqa: PLC0415
 
             apply_to_models(request.change, self._models, called)
-        model = self._models[0] if len(self._models) == 1 else _joined(self._models)
+        model = self._models[0] if len(self._models) == 1 else joined(self._models)
         optimizer, steps = self._optimizers[self._boundary], self._steps[self._boundary]
         report(
             framework="pytorch",
@@ -154,39 +163,6 @@ class _Search:
             self._calls.remove()
         # References would keep models alive that the program has dropped.
         self._optimizers, self._models, self._calls, self._existing = [], [], None, None
-
-
-def models(optimizers: list[torch.optim.Optimizer]) -> list[nn.Module]:
-    """Return the outermost modules that hold parameters of some optimizers."""
-    trained = _parameters(optimizers)
-    # By the type: isinstance would run code of objects that imitate a class.
-    modules = [
-        module
-        for module in gc.get_objects()
-        if issubclass(type(module), nn.Module) and "_parameters" in module.__dict__
-    ]
-    holding = [module for module in modules if any(id(p) in trained for p in module.parameters())]
-    inner = {id(child) for module in holding for child in module.modules() if child is not module}
-    return [module for module in holding if id(module) not in inner]
-
-
-def _parameters(optimizers: Iterable[torch.optim.Optimizer]) -> set[int]:
-    return {
-        id(parameter)
-        for optimizer in optimizers
-        for group in getattr(optimizer, "param_groups", ())  # none before its __init__
-        for parameter in group["params"]
-    }
-
-
-def _joined(models: list[nn.Module]) -> nn.Module:
-    # Never called; it only gives the layers distinct names.
-    named: dict[str, nn.Module] = {}
-    for model in models:
-        name = type(model).__name__
-        alike = sum(known.rstrip("0123456789") == name for known in named)
-        named[f"{name}{alike + 1}" if alike else name] = model
-    return nn.ModuleDict(named)
 
 
 class _Calls:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -31,6 +31,7 @@ class Place:
     iteration: int | None = None
     base: str = SETUP  # phase of the training loop, without recomputation
     layers: list[str] = field(default_factory=list)  # running layers, innermost last
+    backward_passes: int = 0  # so far
     create_graph: bool = False  # the backward pass is itself differentiated
 
     @property
@@ -70,13 +71,25 @@ class _Block:
     bytes: int = 0
 
 
+def _itself(tensor: Tensor) -> Tensor:
+    return tensor
+
+
 class Storages:
     """Record the storages of one device in a file.
 
     Addresses are consecutive numbers: fake tensors have no addresses, and runs can be compared.
     """
 
-    def __init__(self, file: MemoryFile, device: torch.device, place: Place) -> None:
+    def __init__(
+        self,
+        file: MemoryFile,
+        device: torch.device,
+        place: Place,
+        shown_as: Callable[[Tensor], Tensor] = _itself,
+    ) -> None:
+        """Write to a file; ``shown_as`` gets a tensor and returns the one that is recorded."""
+        self._shown_as = shown_as
         self._file = file
         self.device = device
         self._place = place
@@ -89,7 +102,7 @@ class Storages:
     def of(self, value: Any) -> Iterator[tuple[Tensor, Any]]:
         """Yield the tensors on the device in nested values, each with its storage."""
         for tensor in tensors(value):
-            yield from self._parts(tensor)
+            yield from self._parts(self._shown_as(tensor))
 
     def find(self, storage: Any) -> Allocation | None:
         """Return the allocation of a storage, None if it is unrecorded."""

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import atexit
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 from torch.optim.optimizer import (
     register_optimizer_step_post_hook,
     register_optimizer_step_pre_hook,
@@ -31,9 +31,18 @@ ITERATIONS = 3
 
 
 def open_recorder(
-    model: nn.Module, path: Path, header: dict[str, Any], *, timed: bool = True
+    model: nn.Module,
+    path: Path,
+    header: dict[str, Any],
+    *,
+    timed: bool = True,
+    place: Place | None = None,
+    shown_as: Callable[[Tensor], Tensor] | None = None,
 ) -> tuple[MemoryRecorder, MemoryFile]:
-    """Return a recorder of the device of a model's parameters, and its file."""
+    """Return a recorder of the device of a model's parameters, and its file.
+
+    ``shown_as`` is that of Storages.
+    """
     device = next((p.device for p in model.parameters()), torch.device("cpu"))
     entries = {
         "framework": "pytorch",
@@ -42,8 +51,9 @@ def open_recorder(
         "device_type": device.type,
     }
     file = MemoryFile(path, entries | header, timed=timed)
-    place = Place()
-    return MemoryRecorder(model, Storages(file, device, place), place), file
+    place = place or Place()
+    replaced = {} if shown_as is None else {"shown_as": shown_as}
+    return MemoryRecorder(model, Storages(file, device, place, **replaced), place), file
 
 
 class TrainingMemory:
@@ -59,6 +69,9 @@ class TrainingMemory:
         path: the file to write.
         iterations: iterations to record; None means until ``remove``.
         batch_size: samples per forward pass, for the header.
+        called: modules that the loop calls, if it does not call ``model`` itself; see add_called.
+        finished: called once the file is written.
+        opening: further arguments of open_recorder.
     """
 
     def __init__(
@@ -69,25 +82,44 @@ class TrainingMemory:
         *,
         iterations: int | None = ITERATIONS,
         batch_size: int | None = None,
+        header: dict[str, Any] | None = None,
+        called: Sequence[nn.Module] = (),
+        finished: Callable[[], None] = lambda: None,
+        **opening: Any,
     ) -> None:
         self._optimizer = optimizer
         self._parameters = set(model.parameters())
         self._last = iterations
         self._finished = False
-        self._recorder, self._file = open_recorder(model, path, {"batch_size": batch_size})
+        self._report_end = finished
+        self._recorder, self._file = open_recorder(
+            model, path, {"batch_size": batch_size} | (header or {}), **opening
+        )
         self._place = self._recorder.place
-        self._handles = [
-            model.register_forward_pre_hook(self._forward_begins, prepend=True, with_kwargs=True),
-            model.register_forward_hook(self._forward_ends, always_call=True),
+        self._handles: list[Any] = [
             register_optimizer_step_pre_hook(self._step_begins),
             register_optimizer_step_post_hook(self._step_ends),
         ]
+        for module in called or (model,):
+            self.add_called(module)
         self._backward = torch.autograd.backward
         torch.autograd.backward = self._marked_backward
         self._recorder.start(optimizer)
         self._place.base, self._place.iteration = OTHER, 0
         # A loop of fewer iterations ends with the program.
         atexit.register(self.remove)
+
+    @property
+    def storages(self) -> Storages:
+        """Return the recorded storages."""
+        return self._recorder.storages
+
+    def add_called(self, module: nn.Module) -> None:
+        """Let the calls of a module be forward passes."""
+        self._handles += [
+            module.register_forward_pre_hook(self._forward_begins, prepend=True, with_kwargs=True),
+            module.register_forward_hook(self._forward_ends, always_call=True),
+        ]
 
     def remove(self) -> None:
         """Stop recording, publish the file and remove all hooks."""
@@ -103,6 +135,7 @@ class TrainingMemory:
             torch.autograd.backward = self._backward
             self._recorder.stop()
             self._file.close()
+            self._report_end()
 
     def _forward_begins(self, _model: nn.Module, args: Any, kwargs: Any) -> None:
         if self._finished:
@@ -121,6 +154,7 @@ class TrainingMemory:
         if torch._C._current_graph_task_id() != -1:
             return self._backward(*args, **kwargs)
         self._enter(BACKWARD)
+        self._place.backward_passes += 1
         # Tensor.backward passes it by position.
         self._place.create_graph = bool(kwargs.get("create_graph", len(args) > 3 and args[3]))
         try:

@@ -38,13 +38,12 @@ def estimating(settings: Settings) -> Iterator[tuple[Settings, list[str]]]:
     pass of a PyTorch without CUDA. For a device ``cuda`` operations are replaced by the ones of
     CUDA.
     """
-    on_gpu = settings.device == "cuda"
     mixed = settings.precision == "mixed"
-    assumed = _ASSUMED + (_ASSUMED_ON_GPU if on_gpu else _ASSUMED_ON_CPU)
+    assumed = assumptions(settings.device)
     on_cpu = dataclasses.replace(
         settings, device="cpu", precision="mixed" if mixed else "fp32", data=None
     )
-    with _overridden(on_gpu), FakeTensorMode(), _Converged(), without_onednn():
+    with kernels_of(settings.device), FakeTensorMode(), _Converged():
         yield on_cpu, assumed + ([_ASSUMED_IN_MIXED] if mixed else [])
 
 
@@ -78,12 +77,18 @@ class _Converged(TorchFunctionMode):
         return True if func is torch.equal else func(*args, **(kwargs or {}))
 
 
+def assumptions(device: str) -> list[str]:
+    """Return in words what an estimate assumes of the kernels of a device, ``cuda`` or ``cpu``."""
+    return _ASSUMED + (_ASSUMED_ON_GPU if device == "cuda" else _ASSUMED_ON_CPU)
+
+
 @contextmanager
-def _overridden(on_gpu: bool) -> Iterator[None]:
+def kernels_of(device: str) -> Iterator[None]:
+    """Let fake tensors on the CPU have the sizes that kernels of a device make."""
     # Kernels for all callers, C++ included. The autograd key of the CPU precedes the functions that
     # ATen composes of other operations.
-    with torch.library._scoped_library("aten", "IMPL") as library:
-        if on_gpu:
+    with torch.library._scoped_library("aten", "IMPL") as library, without_onednn():
+        if device == "cuda":
             library.impl("dropout", _dropout, "AutogradCPU")
         library.impl("ctc_loss.Tensor", _ctc_loss, "AutogradCPU")
         yield

@@ -15,6 +15,7 @@ from tbd_trace.cli import collect_options as options
 from tbd_trace.cli.collect_checks import (
     check_command_options,
     check_finish,
+    check_memory_of_command,
     check_model_options,
     check_range,
     check_recording,
@@ -105,14 +106,11 @@ def collect(
     job = RankOptions(ranks, bandwidth, latency, scheme.value if scheme else None)
     job.check(memory=memory, dry_run=dry_run)
     words = layer_list(layers, target or []) if layers else target or []
-    if estimate and is_command(words):
-        raise UsageError(
-            "--estimate is for models; to record the memory of a command, call "
-            "tbd_trace.instrument(model, memory=True) in it and leave out --estimate"
-        )
     (check_command_options if is_command(words) else check_model_options)(context)
     if estimate and not memory:
         raise UsageError("--estimate needs --memory")
+    if is_command(words) and memory:
+        check_memory_of_command(context)
     if largest_batch is not None and not estimate:
         raise UsageError("--largest-batch needs --memory --estimate")
     # A dry run also shows commands whose programs are not installed, and lists these.

@@ -55,6 +55,26 @@ def check_model_options(context: typer.Context) -> None:
         raise UsageError("--no-auto is for commands; a model marks its iterations itself")
 
 
+def check_memory_of_command(context: typer.Context) -> None:
+    """Raise UsageError for an option that has no effect on the memory of a command."""
+    for parameter in ("iterations", "warmup", "capture_range"):
+        if is_given(context, parameter):
+            raise UsageError(
+                f"{_option(parameter)} is for timelines; --memory records the first 3 iterations"
+            )
+    if context.params["largest_batch"] is not None:
+        raise UsageError("--largest-batch is for models; of a command, use tbd-trace fit GB -- …")
+    if not context.params["estimate"]:
+        return
+    for parameter, given, reason in (
+        ("keep_running", True, "its tensors have no data"),
+        ("auto", False, "the model is found by the automatic marks"),
+    ):
+        if context.params[parameter] is given:
+            option = _option(parameter) if given else f"--no-{parameter}"
+            raise UsageError(f"{option} and --estimate exclude each other: {reason}")
+
+
 def check_range(context: typer.Context, *, timeline: str, device: str) -> None:
     """Raise UsageError for a --capture-range that would not be recorded.
 

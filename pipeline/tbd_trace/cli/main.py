@@ -26,6 +26,7 @@ from tbd_trace.cli.diff import diff
 from tbd_trace.cli.doctor import doctor
 from tbd_trace.cli.env import env
 from tbd_trace.cli.export import export
+from tbd_trace.cli.fit import fit
 from tbd_trace.cli.hang import hang
 from tbd_trace.cli.info import info
 from tbd_trace.cli.ingest import ingest
@@ -213,6 +214,7 @@ _COMMANDS: dict[str, tuple[Callable[..., None], dict[str, Any]]] = {
     "why": (why, {}),
     "whatif": (whatif, {}),
     "try": (try_change, {}),
+    "fit": (fit, {}),
     "hang": (hang, {}),
     "check": (check, {}),
     "report": (report, {}),

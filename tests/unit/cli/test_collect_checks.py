@@ -54,6 +54,30 @@ def test_options_that_are_kept_for_commands(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "why"),
     [
+        ("--warmup 2", "--warmup is for timelines; --memory records the first 3 iterations"),
+        ("--iterations 12", "--iterations is for timelines; --memory records"),
+        ("--capture-range X@*", "--capture-range is for timelines; --memory records"),
+        ("--estimate --keep-running", "--keep-running and --estimate exclude each other"),
+        ("--estimate --no-auto", "--no-auto and --estimate exclude each other"),
+        ("--estimate --largest-batch 8", "--largest-batch is for models; of a command, use"),
+    ],
+)
+def test_options_without_effect_on_the_memory_of_a_command(
+    options: str, why: str, tmp_path: Path
+) -> None:
+    assert why in refused(tmp_path, "--memory", *options.split(), *COMMAND)
+
+
+def test_an_estimate_of_a_command_needs_memory(tmp_path: Path) -> None:
+    assert "--estimate needs --memory" in refused(tmp_path, "--estimate", *COMMAND)
+    done = collect(tmp_path, "--memory", "--estimate", *COMMAND)
+    assert done.exit_code == 0, done.stderr
+    assert '"fake": true' in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("options", "why"),
+    [
         ("--profiler torch --gpu-metrics", "--gpu-metrics is for nsys; torch does not"),
         ("--profiler nsys --gpu-metrics", "--gpu-metrics needs a GPU"),
         ("--profiler torch --counters", "--counters needs an NVIDIA GPU"),

@@ -39,6 +39,7 @@ COMMANDS = (
         "why",
         "whatif",
         "try",
+        "fit",
         "hang",
         "check",
         "report",

@@ -1,0 +1,1 @@
+"""Answer whether a training program fits a GPU, for ``tbd-trace fit``."""

@@ -1,0 +1,1 @@
+"""Record or estimate the memory of an unedited training program."""

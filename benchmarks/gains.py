@@ -24,6 +24,7 @@ from statistics import median
 import tbd_trace
 from tbd_trace.errors import CannotAnswerError
 from tbd_trace.why.predictions import WhatIf
+from tbd_trace.why.result import Why
 from tbd_trace.why.screen import ms
 
 _PAIRS = Path(__file__).resolve().with_name("gains.csv")
@@ -128,7 +129,7 @@ def _pairs(directories: Sequence[Path]) -> Iterator[Compared]:
         published = None
         if pair.after_ms:
             published = prediction.now_step_ns * float(pair.after_ms) / float(pair.before_ms)
-        true = tbd_trace.open(after).why().slowest.step_ns if after is not None else published
+        true = _mean_step(after) if after is not None else published
         assert true is not None
         compared = _compared(program, pair.changes, prediction, true, pair.remark)
         yield replace(compared, published=published)
@@ -145,6 +146,11 @@ def _worlds(directory: Path) -> Iterator[Compared]:
             with suppress(CannotAnswerError):
                 prediction = traces.whatif(change)
                 yield _compared(name, change, prediction, prediction.now_step_ns / gain)
+
+
+def _mean_step(path: Path) -> float | None:
+    answer = tbd_trace.open(path).why()
+    return answer.slowest.step_ns if isinstance(answer, Why) else None
 
 
 def _compared(

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from tbd_trace.analysis.checks.result import Findings
     from tbd_trace.analysis.diff import Comparison
     from tbd_trace.present.drawn import Drawing
+    from tbd_trace.why.memory_result import MemoryVerdict
     from tbd_trace.why.predictions import WhatIf
     from tbd_trace.why.result import Why
 
@@ -95,14 +96,14 @@ class Traces(Selection):
         """
         return queries.sql(self.database, statement, self.trace_ids)
 
-    def why(self, **parameters: object) -> Why:
-        """Return why training is slow: causes, shares of a step and gains by replay.
+    def why(self, **parameters: object) -> Why | MemoryVerdict:
+        """Return causes, shares of a step and gains; of memory files what holds their peak.
 
         Args:
             parameters: those of the query ``why``.
 
         Raises:
-            CannotAnswerError: no trace contains kernels, or marked steps that load input on a CPU.
+            CannotAnswerError: no trace contains kernels, marked steps on a CPU, or memory.
             UsageError: an unknown parameter, or an invalid value.
 
         >>> why = tbd_trace.open("data/samples/synthetic_cnn").why()

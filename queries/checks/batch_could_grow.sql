@@ -1,14 +1,16 @@
 /*
-title    = "Memory left for a larger batch"
-question = "By which factor could the batch grow before the memory of the device is full?"
-source   = """held bytes on the line through the two largest batches of a sweep; for a single batch,
-    live bytes at each event if feature maps, their gradients, temporaries and inputs grow with the
-    batch and all other classes stay, times held ÷ live bytes at the peaks"""
+title    = "Peak against the memory of the device"
+question = "Does the peak fit the memory of the device, and by which factor could the batch grow?"
+source   = """a failed allocation, or live bytes at the peak above what the device leaves to the
+    allocator, are severe; held bytes above it a warning. Factor: held bytes on the line through
+    the two largest batches of a sweep; for a single batch, live bytes at each event if feature
+    maps, their gradients, temporaries and inputs grow with the batch and all other classes
+    stay, times held ÷ live bytes at the peaks"""
 grain    = "trace: the device with the smallest factor"
-needs    = ["memory_event"]
+needs    = [["memory_event", "memory_segment"]]
 optional = [
-    "_relevant_memory", "allocation", "memory_running", "memory_space", "_device_reading", "device",
-    "trace",
+    "memory_state", "failed_allocation", "_stack_line", "_relevant_memory", "allocation",
+    "memory_running", "memory_space", "_device_reading", "device", "trace",
 ]
 [check]
 rule = "MEM04"
@@ -160,42 +162,122 @@ evaluated AS (
         ON p.sweep = h.sweep AND p.device_id IS NOT DISTINCT FROM h.device_id
         AND p.batch_size = h.batch_size
     LEFT JOIN scaled AS s USING (space)
+),
+-- Live bytes at the peak, or of a snapshot without a history at the end: a bound of the peak.
+space AS (
+    SELECT s.trace_id, s.space, s.device_id, s.moment, s.requested_bytes AS live_bytes,
+        coalesce(j.peak_reserved_bytes, s.reserved_bytes) AS held_bytes,
+        coalesce(nullif(t.given_bytes, 0), d.total_bytes, k.memory_bytes) AS device_bytes,
+        coalesce(d.untracked_bytes, t.context_bytes) AS other_bytes,
+        coalesce(j.label, if(count(*) OVER (PARTITION BY s.trace_id) = 1, '',
+            format('device {}: ', s.device_id))) AS label
+    FROM memory_state AS s
+    CROSS JOIN setting AS t
+    LEFT JOIN _relevant_memory AS j USING (space)
+    LEFT JOIN reading AS d ON d.trace_id = s.trace_id AND d.device_id = s.device_id
+    LEFT JOIN known_device AS k ON k.trace_id = s.trace_id AND k.device_id = s.device_id
+    WHERE s.moment IN ('peak', 'end') AND s.device_id IS NOT NULL
+    QUALIFY row_number() OVER (PARTITION BY s.space ORDER BY s.moment DESC) = 1
+),
+failed AS (
+    SELECT f.trace_id, format('device {}: ', f.device_id) AS label, 'severe' AS severity,
+        f.requested_bytes AS value, f.device_free_bytes AS threshold,
+        format('an allocation of {}{} failed (out of memory){}',
+            CASE WHEN f.requested_bytes >= 1073741824
+                    THEN format('{:.2f} GiB', f.requested_bytes / 1073741824.0)
+                WHEN f.requested_bytes IS NOT NULL
+                    THEN format('{:.2f} MiB', f.requested_bytes / 1048576.0)
+                ELSE 'unknown size' END,
+            coalesce(' by ' || l.line, ''),
+            coalesce(
+                format(', with {:.2f} MiB free on the device', f.device_free_bytes / 1048576.0), '')
+        ) AS reason
+    FROM failed_allocation AS f
+    LEFT JOIN _stack_line AS l USING (trace_id, stack_id)
+    QUALIFY row_number() OVER (PARTITION BY f.trace_id, f.space ORDER BY f.sequence DESC) = 1
+),
+exceeding AS (
+    SELECT trace_id, label, if(live_bytes > device_bytes - other_bytes, 'severe', 'warning')
+            AS severity,
+        if(severity = 'severe', live_bytes, held_bytes) AS value,
+        greatest(device_bytes - other_bytes, 0) AS threshold,
+        format('{} {:.2f} GiB {}, more than the {:.2f} GiB that a device of {:.2f} GiB leaves to '
+                || 'the allocator',
+            CASE WHEN moment = 'end' THEN 'at the end of the recording'
+                WHEN severity = 'severe' THEN 'at the peak' ELSE 'at most' END,
+            value / 1073741824.0, if(severity = 'severe', 'are live', 'are held'),
+            greatest(device_bytes - other_bytes, 0) / 1073741824.0, device_bytes / 1073741824.0
+        ) AS reason
+    FROM space
+    WHERE greatest(live_bytes, coalesce(held_bytes, 0)) > device_bytes - other_bytes
+),
+full_device AS (
+    SELECT *, row_number() OVER (
+            PARTITION BY trace_id ORDER BY severity, is_failure DESC, value DESC, label) AS number
+    FROM (
+        SELECT *, true AS is_failure FROM failed
+        UNION ALL
+        SELECT *, false FROM exceeding
+    )
+),
+unknown_device AS (
+    SELECT trace_id, label,
+        if(device_bytes IS NULL, 'the memory of the device is unknown',
+            'the snapshot has no history, and the peak is not recorded') AS why_not,
+        device_bytes IS NULL AS lacks_device
+    FROM space WHERE space NOT IN (SELECT space FROM reserved)
+    QUALIFY row_number() OVER (PARTITION BY trace_id ORDER BY live_bytes DESC, label) = 1
+),
+batch AS (
+    SELECT trace_id,
+        CASE WHEN why_not IS NOT NULL THEN 'not evaluable'
+             WHEN least_factor >= min_batch_factor THEN 'finding' ELSE 'pass' END AS verdict,
+        CASE WHEN verdict = 'finding' THEN 'note' END AS severity,
+        CASE WHEN why_not IS NULL THEN least_factor END AS value,
+        min_batch_factor AS threshold, 'times the batch' AS unit,
+        CASE WHEN why_not IS NOT NULL THEN NULL WHEN in_sweep THEN 'extrapolated'
+             ELSE 'modelled' END AS evidence,
+        label || CASE
+            WHEN why_not IS NOT NULL THEN why_not
+            ELSE CASE
+                    WHEN in_sweep THEN format(
+                        'from batch {} to {}, the held bytes grow by {} per sample to {}',
+                        smaller_batch, batch_size, format_bytes(sample_bytes::BIGINT),
+                        format_bytes(held_bytes::BIGINT))
+                    ELSE format('up to {} of feature maps, temporaries and inputs grow with the '
+                            || 'batch (the peak of all classes is {}{})',
+                        format_bytes(growing_bytes::BIGINT), format_bytes(peak_bytes), peak_during)
+                END
+                || CASE WHEN least_factor < 1 THEN format(
+                        '; this does not fit the {} that a device of {} leaves to the '
+                            || 'allocator',
+                        format_bytes(greatest(usable_bytes, 0)::BIGINT),
+                        format_bytes(device_bytes::BIGINT))
+                    ELSE format('; a device of {} holds {:.1f} times the batch',
+                            format_bytes(device_bytes::BIGINT), least_factor)
+                        || coalesce(
+                            format(' (batch {})', floor(least_factor * batch_size + 1e-9)::BIGINT),
+                            '')
+                END
+        END AS reason,
+        CASE WHEN device_bytes IS NULL AND device_id IS NOT NULL
+            THEN 'pass the memory of the device: --set memory_gb=80' END AS advice
+    FROM evaluated
+    QUALIFY row_number() OVER (
+        PARTITION BY trace_id
+        ORDER BY list_position(['finding', 'not evaluable', 'pass'], verdict) DESC,
+            least_factor NULLS LAST, label) = 1
 )
-SELECT trace_id,
-    CASE WHEN why_not IS NOT NULL THEN 'not evaluable'
-         WHEN least_factor >= min_batch_factor THEN 'finding' ELSE 'pass' END AS verdict,
-    CASE WHEN verdict = 'finding' THEN 'note' END AS severity,
-    CASE WHEN why_not IS NULL THEN least_factor END AS value,
-    min_batch_factor AS threshold, 'times the batch' AS unit,
-    CASE WHEN why_not IS NOT NULL THEN NULL WHEN in_sweep THEN 'extrapolated'
-         ELSE 'modelled' END AS evidence,
-    label || CASE
-        WHEN why_not IS NOT NULL THEN why_not
-        ELSE CASE
-                WHEN in_sweep THEN format(
-                    'from batch {} to {}, the held bytes grow by {} per sample to {}',
-                    smaller_batch, batch_size, format_bytes(sample_bytes::BIGINT),
-                    format_bytes(held_bytes::BIGINT))
-                ELSE format('up to {} of feature maps, temporaries and inputs grow with the batch '
-                        || '(the peak of all classes is {}{})',
-                    format_bytes(growing_bytes::BIGINT), format_bytes(peak_bytes), peak_during)
-            END
-            || CASE WHEN least_factor < 1 THEN format(
-                    '; this does not fit the {} that a device of {} leaves to the '
-                        || 'allocator',
-                    format_bytes(greatest(usable_bytes, 0)::BIGINT),
-                    format_bytes(device_bytes::BIGINT))
-                ELSE format('; a device of {} holds {:.1f} times the batch',
-                        format_bytes(device_bytes::BIGINT), least_factor)
-                    || coalesce(
-                        format(' (batch {})', floor(least_factor * batch_size + 1e-9)::BIGINT), '')
-            END
-    END AS reason,
-    CASE WHEN device_bytes IS NULL AND device_id IS NOT NULL
-        THEN 'pass the memory of the device: --set memory_gb=80' END AS advice
-FROM evaluated
-QUALIFY row_number() OVER (
-    PARTITION BY trace_id
-    ORDER BY list_position(['finding', 'not evaluable', 'pass'], verdict) DESC,
-        least_factor NULLS LAST, label) = 1
+SELECT trace_id, 'finding' AS verdict, severity, value::DOUBLE AS value,
+    threshold::DOUBLE AS threshold, 'byte' AS unit, 'allocator' AS evidence,
+    label || reason AS reason,
+    'tbd-trace why names what holds the memory, and what to change' AS advice
+FROM full_device WHERE number = 1
+UNION ALL
+SELECT * FROM batch WHERE trace_id NOT IN (SELECT trace_id FROM full_device)
+UNION ALL
+SELECT trace_id, 'not evaluable', NULL, NULL, NULL, 'times the batch', NULL, label || why_not,
+    if(lacks_device, 'pass the memory of the device: --set memory_gb=80', NULL)
+FROM unknown_device
+WHERE trace_id NOT IN (SELECT trace_id FROM full_device UNION SELECT trace_id FROM batch)
 ORDER BY trace_id

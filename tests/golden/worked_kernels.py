@@ -28,7 +28,7 @@ from sample_facts import (
     trace_id,
 )
 
-MEMORY = ("annotation", "block", "device", "plan", "segment", "stack", "total")
+MEMORY = ("annotation", "block", "device", "failure", "plan", "segment", "stack", "total")
 # Canonical tables and the tables of an nsys export that they are read from.
 TABLES: dict[str, str | None] = {
     "api_call": "CUPTI_ACTIVITY_KIND_RUNTIME",

@@ -15,7 +15,6 @@ from tbd_trace.errors import CannotAnswerError
 from tbd_trace.present import printable
 from tbd_trace.present.markdown import render
 from tbd_trace.store.selection import Selection
-from tbd_trace.why.screen import markdown
 
 # Names and numbers of a trace take at least 3 characters per token, so that this is 4,000 tokens.
 MOST_CHARACTERS = 12_000
@@ -105,7 +104,7 @@ def _why(traces: Selection) -> str:
         return f"{printable(str(error))}\n"
     missing = [f"- {sentence}\n" for sentence in answer.slowest.not_known[:_ROWS]]
     unknown = f"\nNot known:\n\n{''.join(missing)}" if missing else ""
-    return markdown(answer.slowest) + unknown
+    return answer.markdown() + unknown
 
 
 def _findings(traces: Selection) -> str:

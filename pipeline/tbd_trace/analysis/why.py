@@ -25,6 +25,10 @@ from tbd_trace.why.changes import Change, parse_change
 from tbd_trace.why.diagnosis import FEWEST_STEPS, Diagnosis, slowest_first
 from tbd_trace.why.host_only import INPUTS as HOST_INPUTS
 from tbd_trace.why.host_only import host_diagnoses
+from tbd_trace.why.memory_diagnosis import MemoryDiagnosis
+from tbd_trace.why.memory_reader import INPUTS as MEMORY_INPUTS
+from tbd_trace.why.memory_reader import memory_diagnoses, most_urgent_first
+from tbd_trace.why.memory_result import MemoryVerdict
 from tbd_trace.why.predictions import WhatIf, predicted
 from tbd_trace.why.processes import INPUTS, Process, diagnoses, programs, simulator
 from tbd_trace.why.program_reader import STRAGGLERS
@@ -39,14 +43,14 @@ _Answer = TypeVar("_Answer")
 
 def why(
     database: TraceStore, trace_ids: Sequence[str], parameters: Mapping[str, str] | None = None
-) -> Why:
-    """Diagnose traces.
+) -> Why | MemoryVerdict:
+    """Diagnose traces: the time of their steps, or their memory if they have no times.
 
     Args:
         parameters: those of the query ``why``.
 
     Raises:
-        CannotAnswerError: no trace contains kernels, or marked steps or operators on a CPU.
+        CannotAnswerError: no trace contains kernels, marked steps or operators on a CPU, or memory.
         UsageError: a parameter is unknown, or its value invalid.
     """
     values = checked_values(Catalogue().get("why"), parameters)
@@ -55,6 +59,8 @@ def why(
     except CannotAnswerError:
         results = _diagnoses_without_gpu(database, trace_ids)
         if not results:
+            if memory := _memory_diagnoses(database, trace_ids):
+                return MemoryVerdict(memory)
             raise
     if not results:
         raise CannotAnswerError("why needs operations with a duration; profile a longer part")
@@ -80,6 +86,19 @@ def _diagnoses_without_gpu(database: TraceStore, trace_ids: Sequence[str]) -> li
     ):
         prepare(connection, names, cache, transient=True)
         return host_diagnoses(connection)
+
+
+def _memory_diagnoses(database: TraceStore, trace_ids: Sequence[str]) -> list[MemoryDiagnosis]:
+    names = set(MEMORY_INPUTS)
+    found: list[MemoryDiagnosis] = []
+    for part in divide(database, trace_ids, together="job"):
+        with connected(database, part, contextlib.nullcontext(), tables_behind(names)) as (
+            connection,
+            cache,
+        ):
+            prepare(connection, names, cache, transient=True)
+            found += memory_diagnoses(connection)
+    return most_urgent_first(found)
 
 
 def _predict_slowest(

@@ -20,6 +20,7 @@ from tbd_trace.errors import TbdTraceError, UsageError
 
 if TYPE_CHECKING:
     from tbd_trace.api import Traces
+    from tbd_trace.why.memory_result import MemoryVerdict
     from tbd_trace.why.result import Why
 
 
@@ -100,17 +101,12 @@ def why(
         case WhyFormat.JSON:
             document = answer.to_dict()
             if findings is not None:
-                _add(findings, document["causes"])
+                _add(findings, document)
             emit_text(_json(document), output)
         case WhyFormat.MARKDOWN:
-            from tbd_trace.why.screen import markdown
-
-            emit_text(markdown(answer.slowest, everything=everything), output)
+            emit_text(answer.markdown(everything=everything), output)
         case WhyFormat.TABLE:
-            from tbd_trace.why.screen import text
-
-            shown = text(
-                answer.diagnoses,
+            shown = answer.text(
                 top,
                 everything=everything,
                 width=_width(),
@@ -124,18 +120,18 @@ def why(
         _check(answer, *limit)
 
 
-def _commands(answer: Why) -> list[str]:
+def _commands(answer: Why | MemoryVerdict) -> list[str]:
     # The first change can be measured if it needs no edit of a PyTorch program.
     from tbd_models.trial.changes import of_whatif
 
     first = answer.slowest.try_first
-    if first is None or "torch.profiler" not in answer.slowest.about:
+    if first is None or first.unit != "ns" or "torch.profiler" not in answer.slowest.about:
         return []
     change = of_whatif(first.change)
     return [f"tbd-trace try --change {change} -- COMMAND"] if change else []
 
 
-def _findings(opened: Traces, answer: Why) -> dict[str, list[dict[str, Any]]]:
+def _findings(opened: Traces, answer: Why | MemoryVerdict) -> dict[str, list[dict[str, Any]]]:
     # Checks import polars, which takes 0.3 s.
     from tbd_trace.analysis.checks.behind_causes import findings_behind
 
@@ -144,35 +140,47 @@ def _findings(opened: Traces, answer: Why) -> dict[str, list[dict[str, Any]]]:
 
 def _width() -> int:
     # That of the terminal within limits; 80 if the output is redirected.
-    from tbd_trace.why.screen import MOST_WIDTH, WIDTH
+    from tbd_trace.why.layout import MOST_WIDTH, WIDTH
 
     return min(max(shutil.get_terminal_size((WIDTH, 24)).columns, WIDTH), MOST_WIDTH)
 
 
-def _draw(opened: Traces, answer: Why, parameters: dict[str, str], path: Path) -> None:
+def _draw(
+    opened: Traces, answer: Why | MemoryVerdict, parameters: dict[str, str], path: Path
+) -> None:
+    from tbd_trace.why.diagnosis import Diagnosis
     from tbd_trace.why.result import rows_of_process
 
     slowest = answer.slowest
     traces = replace(opened, trace_ids=[slowest.trace_id])
+    if not isinstance(slowest, Diagnosis):
+        draw(traces, traces.run("memory_timeline"), path)
+        return
     result = traces.run("step_timeline", **parameters)
     draw(traces, replace(result, frame=rows_of_process(result.frame, slowest)), path)
 
 
-def _add(findings: dict[str, list[dict[str, Any]]], causes: list[dict[str, Any]]) -> None:
-    for cause in causes:
-        cause["findings"] = [
-            {key: row[key] for key in ("rule", "severity", "reason")}
-            for row in findings.get(cause["cause"], [])
-        ]
+def _add(findings: dict[str, list[dict[str, Any]]], document: dict[str, Any]) -> None:
+    # Rules about memory judge all classes together.
+    if document.get("verdict") == "memory":
+        document["findings"] = _named(findings.get("memory", []))
+        return
+    for cause in document["causes"]:
+        cause["findings"] = _named(findings.get(cause["cause"], []))
+
+
+def _named(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [{key: row[key] for key in ("rule", "severity", "reason")} for row in rows]
 
 
 def _listed(findings: dict[str, list[dict[str, Any]]]) -> str:
-    from tbd_trace.why.cause_names import title
-    from tbd_trace.why.screen import labelled
+    from tbd_trace.why.cause_names import causes_by_name
+    from tbd_trace.why.layout import labelled
 
+    titles = {cause: row["title"] for cause, row in causes_by_name().items()}
     causes: dict[tuple[str, str], dict[str, None]] = {}  # of each finding, without repetition
     for cause, rows in findings.items():
-        name = "GPU kernels" if cause.startswith("gpu_") else title(cause)
+        name = "GPU kernels" if cause.startswith("gpu_") else titles.get(cause, cause)
         for row in rows:
             causes.setdefault((row["rule"], row["reason"]), {})[name] = None
     lines = [f"{rule} ({', '.join(some)}): {reason}" for (rule, reason), some in causes.items()]
@@ -181,9 +189,10 @@ def _listed(findings: dict[str, list[dict[str, Any]]]) -> str:
 
 def _limit(text: str) -> tuple[str, float]:
     from tbd_trace.why.cause_names import cause_names
+    from tbd_trace.why.memory_words import CLASSES
 
     cause, _, percent = text.partition(":")
-    names = cause_names()
+    names = [*cause_names(), *CLASSES]
     if cause not in names:
         raise UsageError(f"--fail-on {text}: unknown cause; use one of {', '.join(names)}")
     try:
@@ -192,12 +201,12 @@ def _limit(text: str) -> tuple[str, float]:
         raise UsageError(f"--fail-on {text}: expected CAUSE:PERCENT") from None
 
 
-def _check(answer: Why, name: str, limit: float) -> None:
+def _check(answer: Why | MemoryVerdict, name: str, limit: float) -> None:
     for diagnosis in answer.diagnoses:
         for cause in diagnosis.causes:
             if cause.cause == name and cause.share_pct >= limit:
                 raise TbdTraceError(
-                    f"why: {cause.title} takes {cause.share_pct:.1f} % of the steps of "
+                    f"why: {cause.title} takes {cause.share_pct:.1f} % of {answer.whole} of "
                     f"{diagnosis.trace}; --fail-on allows {limit:g} %"
                 )
 

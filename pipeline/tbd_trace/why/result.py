@@ -8,7 +8,7 @@ from html import escape
 from typing import TYPE_CHECKING, Any
 
 from tbd_trace.why.diagnosis import Diagnosis
-from tbd_trace.why.screen import text
+from tbd_trace.why.screen import markdown, text
 
 if TYPE_CHECKING:
     import polars as pl
@@ -19,6 +19,7 @@ class Why:
     """Why training is slow: a diagnosis of each process, the one with the longest steps first."""
 
     diagnoses: Sequence[Diagnosis]
+    whole = "the steps"  # what shares are parts of
 
     @property
     def slowest(self) -> Diagnosis:
@@ -40,6 +41,14 @@ class Why:
         ]
         return self.slowest.to_dict() | {"others": others}
 
+    def text(self, top: int = 3, **options: Any) -> str:
+        """Return the screen; options as in :func:`tbd_trace.why.screen.text`."""
+        return text(self.diagnoses, top, **options)
+
+    def markdown(self, *, everything: bool = False) -> str:
+        """Return the causes of the slowest process as a Markdown table."""
+        return markdown(self.slowest, everything=everything)
+
     def __repr__(self) -> str:
         slowest, others = self.slowest, len(self.diagnoses) - 1
         more = f", {others} more" if others else ""
@@ -47,7 +56,7 @@ class Why:
         return f"<Why of {slowest.trace}: {largest.title} {largest.share_pct:.0f} %{more}>"
 
     def __str__(self) -> str:
-        return text(self.diagnoses)
+        return self.text()
 
     def _repr_html_(self) -> str:
         return f"<pre>{escape(str(self))}</pre>"

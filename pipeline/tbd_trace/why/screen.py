@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Sequence
 
 from tbd_trace.markdown import row
 from tbd_trace.why.diagnosis import Diagnosis
+from tbd_trace.why.layout import LEAST_PCT, PARTS_SHOWN, WIDTH, closer, labelled, rows_of_shares
+from tbd_trace.why.layout import percent as _pct
 from tbd_trace.why.predictions import WhatIf
 from tbd_trace.why.ranking import LARGE_CAUSE_PCT, Cause
 
-WIDTH = 80
-MOST_WIDTH = 120
-_LABEL = 12
-_PARTS_SHOWN = 3
-_LEAST_PCT = 1.0  # of a cause that is listed by itself
 _SHORTER = 0.8  # part of the time of a cause that a change shortens
 
 
@@ -59,9 +55,7 @@ def text(
         lines += labelled(label, [sentence], width=width)
     lines += labelled("Not known", slowest.not_known, width=width)
     lines += _others(others, width)
-    arguments = " ".join(files)
-    closer = [f"tbd-trace report {arguments}", f"tbd-trace why {arguments} --all"] if files else []
-    lines += labelled("Look closer", [*closer, *commands], width=width)
+    lines += closer(files, commands, width)
     return "\n".join(lines) + "\n"
 
 
@@ -130,10 +124,6 @@ def _short(ns: float) -> str:
     return f"{number:.{digits}f}"
 
 
-def _pct(share: float) -> str:
-    return f"{share:.1f} %"
-
-
 def _causes(diagnosis: Diagnosis, top: int, *, everything: bool, width: int) -> list[str]:
     # Rows of time, share, cause and evidence, the largest first; the last row is the rest.
     kernels = [cause for cause in diagnosis.causes if cause.cause.startswith("gpu_")]
@@ -148,30 +138,23 @@ def _causes(diagnosis: Diagnosis, top: int, *, everything: bool, width: int) -> 
         named = [(cause.title.removeprefix("GPU "), cause.share_pct) for cause in kernels]
         rows.append((total, "GPU kernels", _parts(named, unit)))
     rows.sort(key=lambda row: -row[0])
-    shown = rows if everything else [row for row in rows[:top] if row[0] >= _LEAST_PCT]
+    shown = rows if everything else [row for row in rows[:top] if row[0] >= LEAST_PCT]
     printed = [round(share, 1) for share, _, _ in shown]
     if rest := rows[len(shown) :]:
         named = [(title, share) for share, title, _ in rest]
         shown = [*shown, (sum(share for _, share in named), "rest", _parts(named, unit))]
         printed.append(max(100 - sum(printed), 0.0))  # the printed shares sum to 100
-    column = max((len(title) for _, title, _ in shown), default=0)
-    lines: list[str] = []
-    for pct, (share, title, evidence) in zip(printed, shown, strict=True):
-        start = f"{_short(share * unit):>7} ms  {_pct(pct):>7}  {title:{column}}  "
-        lines += textwrap.wrap(
-            start + evidence,
-            width,
-            subsequent_indent=" " * len(start),
-            break_long_words=False,
-            break_on_hyphens=False,
-        )
-    return lines
+    table = [
+        (f"{_short(share * unit):>7} ms", pct, title, evidence)
+        for pct, (share, title, evidence) in zip(printed, shown, strict=True)
+    ]
+    return rows_of_shares(table, width)
 
 
 def _parts(named: Sequence[tuple[str, float]], unit: float) -> str:
     # The largest of some causes, in ms.
     parts = [f"{title} {_short(share * unit)}" for title, share in named if share > 0]
-    return ", ".join(parts[:_PARTS_SHOWN]) + (" …" if len(parts) > _PARTS_SHOWN else "")
+    return ", ".join(parts[:PARTS_SHOWN]) + (" …" if len(parts) > PARTS_SHOWN else "")
 
 
 def change(diagnosis: Diagnosis) -> list[tuple[str, str]]:
@@ -188,7 +171,7 @@ def change(diagnosis: Diagnosis) -> list[tuple[str, str]]:
         return [*parts, ("Expect", "the gain is not known")]
     parts.append(("Expect", _expected(now, cause)))
     if diagnosis.then:
-        left = ", ".join(f"{c.title} {_pct(c.share_pct)}" for c in diagnosis.then[:_PARTS_SHOWN])
+        left = ", ".join(f"{c.title} {_pct(c.share_pct)}" for c in diagnosis.then[:PARTS_SHOWN])
         parts.append(("After that", f"{left} (replayed)"))
     return parts
 
@@ -197,19 +180,6 @@ def _expected(now: float, cause: Cause) -> str:
     best, likely, worst = cause.best_step_ns, cause.likely_step_ns, cause.worst_step_ns
     assert likely is not None
     return f"{ms(likely)}, {times(now, likely)} ({_plain(best)} … {_plain(worst)} in 8 of 10 cases)"
-
-
-def labelled(
-    label: str, entries: Sequence[str], width: int = WIDTH, label_width: int = _LABEL
-) -> list[str]:
-    """Wrap entries into lines, the first of which begins with the label."""
-    lines = []
-    for entry in entries:
-        lines += textwrap.wrap(
-            entry, width - label_width, break_long_words=False, break_on_hyphens=False
-        )
-    names = [label] + [""] * len(lines)
-    return [f"{name:{label_width}}{line}" for name, line in zip(names, lines, strict=False)]
 
 
 def _others(others: Sequence[Diagnosis], width: int) -> list[str]:

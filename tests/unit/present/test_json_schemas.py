@@ -16,6 +16,7 @@ from tbd_trace.cli.main import app
 jsonschema = pytest.importorskip("jsonschema")
 
 SAMPLE = str(ROOT / "data" / "samples" / "synthetic_cnn")
+MEMORY = str(ROOT / "data" / "samples" / "synthetic_memory" / "snapshot.pickle")
 SCHEMAS = resources.data() / "schemas"
 pytestmark = pytest.mark.usefixtures("sample_cache")
 
@@ -49,6 +50,7 @@ def test_schemas_are_valid_and_versioned(path: Path) -> None:
     [
         ("why", ["why", SAMPLE]),
         ("why", ["why", SAMPLE, "--all"]),
+        ("why_memory", ["why", MEMORY]),
         ("check", ["check", SAMPLE]),
         ("diff", ["diff", SAMPLE, f"{SAMPLE}/timeline.sqlite"]),
         ("info", ["info", SAMPLE]),

@@ -247,6 +247,6 @@ def test_answers_do_not_depend_on_the_number_of_traces(
     together = sample.why().to_dict()
     monkeypatch.setattr("tbd_trace.query.parts._SMALL_BYTES", 0)
     assert sample.why().to_dict() == together
-    memory = tbd_trace.open(ROOT / "data" / "samples" / "synthetic_memory")
+    counters = tbd_trace.open(ROOT / "data" / "samples" / "synthetic_cnn" / "metrics.csv")
     with pytest.raises(CannotAnswerError, match="why needs"):
-        memory.why()
+        counters.why()

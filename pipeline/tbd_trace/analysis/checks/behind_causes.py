@@ -8,11 +8,23 @@ from tbd_trace.analysis.checks.evaluation import Row, evaluate
 from tbd_trace.store.selection import Selection
 from tbd_trace.why.cause_names import rules
 from tbd_trace.why.diagnosis import Diagnosis
+from tbd_trace.why.memory_diagnosis import MemoryDiagnosis
+
+MEMORY = "memory"
+MEMORY_RULES = ["MEM01", "MEM02", "MEM03", "MEM04", "MEM05", "OBS11"]
 
 
-def findings_behind(traces: Selection, diagnosis: Diagnosis) -> dict[str, list[Row]]:
-    """Return the findings about the trace of a diagnosis, for each cause that has some."""
-    wanted = {cause.cause: rules(cause.cause) for cause in diagnosis.causes}
+def findings_behind(
+    traces: Selection, diagnosis: Diagnosis | MemoryDiagnosis
+) -> dict[str, list[Row]]:
+    """Return the findings about the trace of a diagnosis, for each cause that has some.
+
+    Findings about memory have the name ``memory`` in place of a cause.
+    """
+    if isinstance(diagnosis, MemoryDiagnosis):
+        wanted = {MEMORY: MEMORY_RULES}
+    else:
+        wanted = {cause.cause: rules(cause.cause) for cause in diagnosis.causes}
     named = sorted({rule for own_rules in wanted.values() for rule in own_rules})
     if not named:
         return {}

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import polars as pl
 
+from tbd_trace.analysis.report.memory_verdict import memory_verdict_section
 from tbd_trace.analysis.report.page import Block, Note, Section, Table
 from tbd_trace.analysis.report.plotter import Draw
 from tbd_trace.analysis.report.report_query import Answer, QueryRunner
@@ -14,6 +15,7 @@ from tbd_trace.analysis.why import why
 from tbd_trace.errors import CannotAnswerError
 from tbd_trace.store.selection import Selection
 from tbd_trace.why.diagnosis import Diagnosis
+from tbd_trace.why.memory_result import MemoryVerdict
 from tbd_trace.why.result import rows_of_process
 from tbd_trace.why.screen import change, heading, sentences
 
@@ -61,6 +63,8 @@ def why_section(
 ) -> list[Callable[[], Section]]:
     """Return the causes of the process with the longest steps, and the largest of each other.
 
+    Traces without times, but with memory, have a section about memory.
+
     The returned function waits for the plot of a typical step.
 
     Args:
@@ -79,6 +83,8 @@ def why_section(
         reason = Note(str(error), "missing")
         drawn = _drawn(runner.run("gpu_activity"), names, draw)
         return [lambda: Section("why", title, intro, [reason, *(plot() for plot in drawn)])]
+    if isinstance(answer, MemoryVerdict):
+        return [lambda: memory_verdict_section(answer)]
     slowest, *others = answer.diagnoses
     plots = _typical_step(runner, slowest, names, draw)
     blocks: list[Block] = [_runs(answer.diagnoses, names)] if others else []

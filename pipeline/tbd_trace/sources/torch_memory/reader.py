@@ -33,6 +33,7 @@ class TorchSnapshotReader:
             "memory_annotation": self._snapshot.annotation_rows,
             "memory_block": self._snapshot.block_rows,
             "memory_event": self._snapshot.event_rows,
+            "memory_failure": self._snapshot.failure_rows,
             "memory_segment": self._snapshot.segment_rows,
             "memory_stack": self._snapshot.stack_rows,
             "memory_total": self._snapshot.total_rows,

@@ -59,6 +59,13 @@ class Snapshot:
         times = (event.get("time_us") for trace in traces for event in trace[:1])
         # Times count from the first event; epoch times in every row would be hard to read.
         self.origin_us = next((time for time in times if _is_int(time)), None)
+        # Events leave memory when they are read, so that the few failures are kept.
+        self._failures = [
+            (device, position, event)
+            for device, trace in enumerate(traces)
+            for position, event in enumerate(trace)
+            if event.get("action") == "oom"
+        ]
 
     def segment_rows(self) -> Iterator[Batch]:
         """Yield the columns of ``memory_segment``."""
@@ -104,7 +111,6 @@ class Snapshot:
         operations = [_OPERATIONS.get(str(action)) for action in actions]
         self.unknown_actions += operations.count(None)
         sizes = [event.get("size") for event in part]
-        # An out-of-memory event has the free bytes of the device in place of an address.
         addresses = [event.get("addr") for event in part]
         return {
             "sequence": range(start, start + len(part)),
@@ -122,6 +128,21 @@ class Snapshot:
             "pool": [_pool(event.get("segment_pool_id")) for event in part],
             "stack_id": [self.stacks.number(event.get("frames")) for event in part],
         }
+
+    def failure_rows(self) -> Iterator[Batch]:
+        """Yield the columns of ``memory_failure``."""
+        for part in _chunks(self._failures):
+            events = [event for _, _, event in part]
+            yield {
+                "sequence": [position for _, position, _ in part],
+                "timestamp_ns": self._times(events),
+                "device_id": [device for device, _, _ in part],
+                "stream_id": [event.get("stream") for event in events],
+                "allocator": ["torch"] * len(part),
+                "requested_bytes": [event.get("size") for event in events],
+                "device_free_bytes": [event.get("device_free") for event in events],
+                "stack_id": [self.stacks.number(event.get("frames")) for event in events],
+            }
 
     def annotation_rows(self) -> Iterator[Batch]:
         """Yield the columns of ``memory_annotation``."""

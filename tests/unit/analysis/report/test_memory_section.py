@@ -56,7 +56,8 @@ def sample(tmp_path_factory: pytest.TempPathFactory) -> Page:
 
 @pytest.mark.slow
 def test_a_file_with_nothing_but_memory_has_no_chapters_about_time(sample: Page) -> None:
-    assert [found.id for found in sample.sections] == ["headline", CHAPTER, "findings", "what-ran"]
+    ids = [found.id for found in sample.sections]
+    assert ids == ["why", "headline", CHAPTER, "findings", "what-ran"]
     shown = [(type(b), b.query) for b in section(sample).blocks if isinstance(b, Plot | Table)]
     assert shown == [
         (Table, "memory_peak"),

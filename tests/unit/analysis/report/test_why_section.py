@@ -78,9 +78,21 @@ def test_a_typical_step_is_drawn(sample: Traces, section: Section) -> None:
 
 
 @pytest.mark.slow
-def test_a_report_without_kernels_has_no_such_section(memory_sample: Database) -> None:
-    page = build_page(Traces(memory_sample, memory_sample.trace_ids()), draw=undrawn)
-    assert "why" not in {found.id for found in page.sections}
+def test_a_report_about_memory_begins_with_its_verdict(memory_sample: Database) -> None:
+    traces = Traces(memory_sample, memory_sample.trace_ids())
+    first = build_page(traces, draw=undrawn).sections[0]
+    assert (first.id, first.title) == ("why", "Memory at the peak")
+    said = " ".join(str(traces.why()).split())
+    texts = [block.text for block in first.blocks if isinstance(block, Note)]
+    assert texts[0] in said
+    assert [text.split(":")[0] for text in texts[1:3]] == ["Try first", "Expect"]
+    captions = [block.caption for block in first.blocks if isinstance(block, Table)]
+    assert captions == [
+        "Classes of bytes at the peak",
+        "Lines of code and layers",
+        "Changes and the bytes after them",
+        "Devices compared",
+    ]
 
 
 @pytest.mark.slow

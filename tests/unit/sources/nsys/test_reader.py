@@ -808,7 +808,8 @@ def test_no_environment_or_command_line_comes_out(tmp_path: Path) -> None:
 
 _NEVER_IN_NSYS = {
     *("kernel_metric", "kernel_aggregate", "layer_definition", "trace"),
-    *("memory_annotation", "memory_block", "memory_device", "memory_plan", "memory_segment"),
+    *("memory_annotation", "memory_block", "memory_device", "memory_failure", "memory_plan"),
+    "memory_segment",
     *("memory_stack", "memory_total", "operator_input", "collective_record", "job_rank"),
     *("job_point", "link_sample", "event_wait"),
 }

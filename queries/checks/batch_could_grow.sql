@@ -168,6 +168,7 @@ space AS (
     SELECT s.trace_id, s.space, s.device_id, s.moment, s.requested_bytes AS live_bytes,
         coalesce(j.peak_reserved_bytes, s.reserved_bytes) AS held_bytes,
         coalesce(nullif(t.given_bytes, 0), d.total_bytes, k.memory_bytes) AS device_bytes,
+        t.given_bytes > 0 AS is_given,
         coalesce(d.untracked_bytes, t.context_bytes) AS other_bytes,
         coalesce(j.label, if(count(*) OVER (PARTITION BY s.trace_id) = 1, '',
             format('device {}: ', s.device_id))) AS label
@@ -209,7 +210,8 @@ exceeding AS (
             greatest(device_bytes - other_bytes, 0) / 1073741824.0, device_bytes / 1073741824.0
         ) AS reason
     FROM space
-    WHERE greatest(live_bytes, coalesce(held_bytes, 0)) > device_bytes - other_bytes
+    -- On its own device the run did fit, whatever its context takes.
+    WHERE is_given AND greatest(live_bytes, coalesce(held_bytes, 0)) > device_bytes - other_bytes
 ),
 full_device AS (
     SELECT *, row_number() OVER (

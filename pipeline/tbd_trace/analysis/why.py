@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from itertools import chain
 from pathlib import Path
@@ -26,6 +27,8 @@ from tbd_trace.why.diagnosis import FEWEST_STEPS, Diagnosis, slowest_first
 from tbd_trace.why.host_only import INPUTS as HOST_INPUTS
 from tbd_trace.why.host_only import host_diagnoses
 from tbd_trace.why.memory_diagnosis import MemoryDiagnosis
+from tbd_trace.why.memory_peak import INPUTS as PEAK_INPUTS
+from tbd_trace.why.memory_peak import IS_RECORDED, memory_peaks
 from tbd_trace.why.memory_reader import INPUTS as MEMORY_INPUTS
 from tbd_trace.why.memory_reader import memory_diagnoses, most_urgent_first
 from tbd_trace.why.memory_result import MemoryVerdict
@@ -55,7 +58,7 @@ def why(
     """
     values = checked_values(Catalogue().get("why"), parameters)
     try:
-        results = list(chain.from_iterable(_ask_parts(database, trace_ids, diagnoses, values)))
+        results = list(chain.from_iterable(_ask_parts(database, trace_ids, _diagnoses, values)))
     except CannotAnswerError:
         results = _diagnoses_without_gpu(database, trace_ids)
         if not results:
@@ -101,6 +104,11 @@ def _memory_diagnoses(database: TraceStore, trace_ids: Sequence[str]) -> list[Me
     return most_urgent_first(found)
 
 
+def _diagnoses(connection: duckdb.DuckDBPyConnection) -> list[Diagnosis]:
+    found, peaks = diagnoses(connection), memory_peaks(connection)
+    return [replace(diagnosis, memory=peaks.get(diagnosis.trace_id)) for diagnosis in found]
+
+
 def _predict_slowest(
     connection: duckdb.DuckDBPyConnection, changes: Sequence[Change]
 ) -> tuple[float, WhatIf]:
@@ -144,7 +152,8 @@ def _ready(
     database: TraceStore, trace_ids: Sequence[str], values: Mapping[str, Scalar]
 ) -> Iterator[duckdb.DuckDBPyConnection]:
     names = {*INPUTS, "gpu_op", "kernel"}
-    with connected(database, trace_ids, contextlib.nullcontext(), tables_behind(names)) as (
+    tables = tables_behind({*names, *PEAK_INPUTS, "memory_event"})
+    with connected(database, trace_ids, contextlib.nullcontext(), tables) as (
         connection,
         cache,
     ):
@@ -152,6 +161,8 @@ def _ready(
         for name, value in values.items():
             connection.execute(set_variable(name, value))
         prepare(connection, names - {STRAGGLERS}, cache, transient=True)
+        if connection.execute(IS_RECORDED).fetchone():
+            prepare(connection, PEAK_INPUTS, cache, transient=True)
         if connection.execute("FROM rank_wait LIMIT 1").fetchone():
             prepare(connection, [STRAGGLERS], cache, transient=True)
         check_derived(connection, _NEEDS)

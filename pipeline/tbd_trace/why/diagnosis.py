@@ -76,6 +76,7 @@ class Diagnosis:
     counted: str = ""  # the steps used, in words
     warm_up: str | None = None  # what the steps left out as warm-up took
     profiler_cost: str | None = None  # what recording adds to a step
+    memory: str | None = None  # the peak of the memory, if a framework's allocations are recorded
 
     @property
     def busy_pct(self) -> float | None:

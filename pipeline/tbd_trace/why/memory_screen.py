@@ -125,7 +125,7 @@ def _rows(
 
 
 def _amount(number: int) -> str:
-    return f"{size(number):>9}"
+    return f"{size(number):>10}"
 
 
 def _listed(parts: Sequence[Part]) -> str:

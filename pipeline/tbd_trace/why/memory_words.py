@@ -179,12 +179,13 @@ def history(base: MemoryBase, entries: int, segments: int) -> list[str]:
         ]
     if base.moment == "end":
         count = {0: "no entry", 1: "one entry"}.get(entries, f"{entries:,} entries")
+        shown = "1 segment shows" if segments == 1 else f"{segments:,} segments show"
         return [
             f"the history has {count} and no allocation: the peak, a failed request and lifetimes "
-            f"are not recorded; {segments:,} segments show the live bytes at the end; {_RECORD}"
+            f"are not recorded; {shown} the live bytes at the end; {_RECORD}"
         ]
     sentences = []
-    if base.events == 1:
+    if entries == 1:
         sentences.append(f"the history has one entry: the peak is that of one event; {_RECORD}")
     if base.start_bytes:
         sentences.append(

@@ -95,6 +95,8 @@ def sentences(diagnosis: Diagnosis) -> list[tuple[str, str]]:
         entries.append(("Warm-up", diagnosis.warm_up))
     if diagnosis.profiler_cost:
         entries.append(("Profiler", diagnosis.profiler_cost))
+    if diagnosis.memory:
+        entries.append(("Memory", diagnosis.memory))
     return entries + [("Covers", sentence) for sentence in diagnosis.covers]
 
 

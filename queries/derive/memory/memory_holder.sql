@@ -76,7 +76,8 @@ guessed AS (
         CASE
             WHEN class <> 'unknown' THEN NULL
             WHEN phase = 'setup' THEN if(knows_weights AND is_older, 'frozen weights', 'weights')
-            WHEN NOT is_older THEN NULL
+            -- Without a history, no lifetime is known.
+            WHEN NOT is_older OR moment <> 'peak' THEN NULL
             WHEN is_kept THEN if(knows_weights, 'frozen weights', 'weights')
             WHEN died_phase = 'zero_grad' THEN 'weight gradients'
             WHEN died_phase = 'backward' THEN 'feature maps'

@@ -140,7 +140,8 @@ def test_segments_alone(tmp_path: Path, histories: Any, words: str) -> None:
     assert words in text
     assert "peak not recorded; 11.00 MiB live, 20.00 MiB held at the end" in text
     assert "What holds the memory" in text
-    assert "1 block at the end of the recording: probably weights (inferred from lifetime)" in text
+    assert "100.0 % before recording 1 block at the end of the recording" in text
+    assert "probably" not in text
     assert "_record_memory_history" in text
     assert "the class of 100 % of the bytes" in text
     assert "at the end 8.00 MiB of 20.00 MiB held (40.0 %) are free" in text
@@ -151,7 +152,7 @@ def test_a_history_of_one_allocation(tmp_path: Path) -> None:
     made = snapshot([segment(BASE, parts)], [entry("alloc", BASE, 12 * MIB)])
     text = said("why", write_pickle(tmp_path / "s.pickle", made))
     assert "the history has one entry: the peak is that of one event" in text
-    assert "8.00 MiB were live before the first of 1 allocations and releases" in text
+    assert "8.00 MiB were live before the first" in text
     assert "the history has no times" in text
 
 

@@ -192,6 +192,15 @@ def test_held_bytes_above_the_device_are_a_warning() -> None:
     assert "are held" in row["reason"]
 
 
+def test_a_run_fits_the_device_that_it_ran_on() -> None:
+    """450 of 600 MiB are live: the assumed context of 500 MiB would leave 100."""
+    made = iteration()
+    made.make("weight", 350, "setup")
+    made.add("device", device_id=0, memory_bytes=600 * MIB)
+    assert verdict(row_of(made, "MEM04")) == ("pass", None)
+    assert verdict(row_of(made, "MEM04", memory_gb=600 / 1024)) == ("finding", "severe")
+
+
 def test_a_peak_counts_without_a_backward_pass() -> None:
     made = Profile()
     made.make("weight", 100, "setup")

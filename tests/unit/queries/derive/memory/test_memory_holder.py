@@ -90,6 +90,7 @@ def test_without_a_history_the_blocks_at_the_end_count() -> None:
     made.segment(2 << 30, 20)
     (row,) = holders(made)
     assert (row["moment"], row["requested_bytes"], row["allocations"]) == ("end", 12 * MIB, 1)
+    assert (row["likely"], row["evidence"]) == (None, "none")
 
 
 def test_a_plan_has_the_class_of_the_largest_value() -> None:

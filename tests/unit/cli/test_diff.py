@@ -196,7 +196,7 @@ def test_forms(elsewhere: Path) -> None:
     # Runs of one GPU have no rows about communication, but the keys.
     assert list(answer) == [
         *("verdict", "work", "a", "b", "comparability", "iterations", "utilization", "ranks"),
-        *("collectives", "memory", "layers", "kernels"),
+        *("collectives", "memory", "memory_lines", "layers", "kernels"),
     ]
     assert answer["ranks"] == answer["collectives"] == []
     assert answer["a"]["names"] == ["a.sqlite"]

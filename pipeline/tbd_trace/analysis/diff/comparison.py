@@ -31,6 +31,7 @@ QUESTIONS = (
     "ranks",
     "collectives",
     "memory",
+    "memory_lines",
     "layers",
     "kernels",
 )

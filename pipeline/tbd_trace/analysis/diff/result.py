@@ -40,14 +40,18 @@ _COLUMNS = {
         *("rank", "allocator", "memory_kind", "measure", "a_bytes", "b_bytes"),
         *("change_bytes", "change_pct", "evidence_a", "evidence_b"),
     ),
+    "memory_lines": (
+        *("rank", "allocator", "class", "line", "a_bytes", "b_bytes", "change_bytes"),
+        *("a_allocations", "b_allocations"),
+    ),
     "layers": ("layer", "phase", "status", "a_ns", "b_ns", "change_ns", "change_pct"),
     "kernels": (
         *("kernel_name", "grid", "block", "status", "a_calls", "b_calls"),
         *("a_ns", "b_ns", "change_ns", "calls_effect_ns", "duration_effect_ns"),
     ),
 }
-_OPTIONAL = ("ranks", "collectives", "memory")  # omitted without rows
-_LIMITED = ("collectives", "layers", "kernels")  # may have thousands of rows
+_OPTIONAL = ("ranks", "collectives", "memory", "memory_lines")  # omitted without rows
+_LIMITED = ("collectives", "memory_lines", "layers", "kernels")  # may have thousands of rows
 _UNCHANGED = {
     "comparability": "no known difference",
     "work": "no known difference",
@@ -228,6 +232,9 @@ _LONG = {
     ),
     "memory": _Long(
         ("rank", "allocator", "memory_kind", "measure"), "a_bytes", "b_bytes", "change_bytes", None
+    ),
+    "memory_lines": _Long(
+        ("rank", "allocator", "class", "line"), "a_bytes", "b_bytes", "change_bytes", None
     ),
     "layers": _Long(("layer", "phase"), "a_ns", "b_ns", "change_ns", "status"),
     "kernels": _Long(("kernel_name", "grid", "block"), "a_ns", "b_ns", "change_ns", "status"),

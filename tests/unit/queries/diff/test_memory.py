@@ -176,3 +176,33 @@ def test_a_log_with_itself_has_no_change(logs: tuple[Path, Path]) -> None:
         0
     }
     assert "there is no difference to find" in answer["verdict"]["sentence"]
+
+
+@pytest.mark.slow
+def test_lines_that_hold_more_or_fewer_bytes(elsewhere: Path) -> None:
+    """Layer conv holds 600 bytes more, act is new, head is equal, and one has no layer."""
+    a = [
+        alloc(1, 1, 1000, "weight", layer="head"),
+        alloc(2, 2, 3000, "feature_map", layer="conv"),
+        alloc(3, 3, 5, "input"),
+    ]
+    b = [
+        alloc(1, 1, 1000, "weight", layer="head"),
+        alloc(2, 2, 3600, "feature_map", layer="conv"),
+        alloc(3, 3, 50, "feature_map", layer="act"),
+        alloc(4, 4, 50, "feature_map", layer="act"),
+    ]
+    paths = write_log(elsewhere / "a.jsonl", a), write_log(elsewhere / "b.jsonl", b)
+    columns = ("class", "line", "a_bytes", "b_bytes", "change_bytes", "b_allocations")
+    found = [tuple(row[name] for name in columns) for row in compared(*paths)["memory_lines"]]
+    assert found == [
+        ("feature_map", "conv", 3000, 3600, 600, 1),
+        ("feature_map", "act", 0, 100, 100, 2),
+    ]
+
+
+@pytest.mark.slow
+def test_a_side_without_lines_is_not_compared_by_line(elsewhere: Path) -> None:
+    a = write_log(elsewhere / "a.jsonl", [alloc(1, 1, 1000, "weight", layer="head")])
+    b = write_log(elsewhere / "b.jsonl", [alloc(1, 1, 1000, "weight")])
+    assert compared(a, b)["memory_lines"] == []

@@ -43,7 +43,7 @@ INPUTS = (
     "process",
 )
 """Relations behind the answers."""
-_RECORDERS = {"torch-memory-snapshot": "PyTorch memory snapshot", "tbd-trace": "memory log"}
+_RECORDERS = {"torch-memory-snapshot": "PyTorch memory snapshot", "memory-log": "memory log"}
 _BASES = ("peak", "end", "plan")
 _MOMENTS = ("failure", *_BASES)
 
@@ -150,9 +150,13 @@ class _Facts:
             change=changes[0].change if changes else None,
             try_first=first_of(changes),
             changes=changes,
-            devices=held_by_devices(self._held(state), state["device_id"]),
+            devices=held_by_devices(
+                self._held(state),
+                state["device_id"],
+                split=any(row["is_data_parallel"] for row in self.holders.get(space, ())),
+            ),
             fragmentation=fragmentation(moment, count.get("private", 0)),
-            not_known=_not_known(parts),
+            not_known=_not_known(parts, trace["tool"]),
             covers=missing_content(trace["notes"] or ())
             + history(base, self.events.get(space, {}).get("entries", 0), count.get("segments", 0)),
             about=_about(trace),
@@ -271,11 +275,11 @@ def _about(trace: _Row) -> list[str]:
     return [part for part in (recorder, batch, trace["precision"]) if part]
 
 
-def _not_known(parts: Sequence[Part]) -> list[str]:
+def _not_known(parts: Sequence[Part], tool: str) -> list[str]:
     unknown = sum(part.share_pct for part in parts if part.cause in (BEFORE, UNKNOWN))
     if unknown < 50:
         return []
+    earlier = "record from before the model is built, or" if tool == "torch" else "record"
     return [
-        f"the class of {unknown:.0f} % of the bytes; record from before the model is built, or "
-        "with `tbd-trace collect --memory`"
+        f"the class of {unknown:.0f} % of the bytes; {earlier} with `tbd-trace collect --memory`"
     ]

@@ -125,12 +125,15 @@ def failure(failed: FailedRequest, device_id: int | None) -> str:
     return "; ".join(parts)
 
 
-def held_by_devices(held: Mapping[int, int], first: int | None) -> str | None:
+def held_by_devices(
+    held: Mapping[int, int], first: int | None, *, split: bool = False
+) -> str | None:
     """Compare the bytes that the allocators of devices hold; None for one device.
 
     Args:
         held: bytes by device.
         first: the device that the verdict is about.
+        split: True if torch.nn.DataParallel runs the code.
     """
     if len(held) < 2:
         return None
@@ -141,6 +144,7 @@ def held_by_devices(held: Mapping[int, int], first: int | None) -> str | None:
     own = 0 if first is None else held.get(first, 0)
     if own > _UNEVEN * mean:
         text += f"; device {first} holds {own / mean:.1f} times the mean"
+        text += "; torch.nn.DataParallel divides a batch by samples, not by bytes" if split else ""
     return text
 
 

@@ -70,6 +70,7 @@ live AS (
     SELECT *, bool_or(class IN ('weight', 'weight_gradient')) OVER (PARTITION BY space)
         AS knows_weights
     FROM (FROM recorded UNION ALL BY NAME FROM listed UNION ALL BY NAME FROM planned)
+    WHERE requested_bytes IS NOT NULL
 ),
 guessed AS (
     SELECT *,

@@ -105,8 +105,10 @@ block AS (
 final AS (
     SELECT s.trace_id, s.process_id, s.device_id, s.allocator, NULL::VARCHAR AS memory_kind,
         'end' AS moment, NULL::BIGINT AS sequence, NULL::BIGINT AS timestamp_ns,
-        coalesce(sum(b.requested_bytes), 0) AS requested_bytes,
-        coalesce(sum(b.live_bytes), 0) AS allocated_bytes, sum(s.total_bytes) AS reserved_bytes,
+        -- Segments state their live bytes, too, should their blocks lack addresses or sizes.
+        sum(coalesce(b.requested_bytes, s.requested_bytes, s.active_bytes, 0)) AS requested_bytes,
+        sum(coalesce(b.live_bytes, s.active_bytes, 0)) AS allocated_bytes,
+        sum(s.total_bytes) AS reserved_bytes,
         coalesce(sum(b.free_bytes) FILTER (b.live_bytes > 0), 0) AS free_inside_bytes,
         coalesce(sum(s.total_bytes) FILTER (coalesce(b.live_bytes, 0) = 0), 0)
             AS free_segment_bytes,

@@ -147,6 +147,18 @@ def test_segments_alone(tmp_path: Path, histories: Any, words: str) -> None:
     assert "at the end 8.00 MiB of 20.00 MiB held (40.0 %) are free" in text
 
 
+@pytest.mark.parametrize("lost", ["address", "size"])
+def test_blocks_that_lack_addresses_or_sizes(tmp_path: Path, lost: str) -> None:
+    made = segment(BASE, [block(12 * MIB, 12 * MIB), block(8 * MIB)])
+    if lost == "address":
+        del made["address"]
+    for part in made["blocks"]:
+        part.pop(lost)
+        part.pop("requested_size" if lost == "size" else "address", None)
+    text = said("why", write_pickle(tmp_path / "s.pickle", snapshot([made])))
+    assert "peak not recorded; 12.00 MiB live, 20.00 MiB held at the end" in text
+
+
 def test_a_history_of_one_allocation(tmp_path: Path) -> None:
     parts = [block(12 * MIB, 12 * MIB), block(8 * MIB, 8 * MIB)]
     made = snapshot([segment(BASE, parts)], [entry("alloc", BASE, 12 * MIB)])

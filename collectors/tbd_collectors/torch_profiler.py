@@ -18,7 +18,7 @@ from tbd_models.instrument.marks import TRACE_VARIABLE
 from tbd_models.instrument.trace_file import compress
 from tbd_trace.errors import UsageError
 from tbd_trace.machine import inspection
-from tbd_trace.sources.kineto.unpacked import Unpacked
+from tbd_trace.sources.unpacked import Unpacked
 
 FILE = f"{TIMELINE}.pt.trace.json.gz"
 WRITTEN = f"{TIMELINE}.pt.trace.json"

@@ -16,13 +16,11 @@ from tbd_trace.query.shared_session import SharedSession
 from tbd_trace.query.statements import fetch_rows
 from tbd_trace.store import Database
 
-_LOOK_ALIKES = ("rocprof", "linear_et", "siwaarbn")  # which are refused
+_OTHERS = ("rocprof", "linear_et", "siwaarbn")  # of other profilers, or refused
 # Traces of torch.profiler; tests of the same ones ingest them once.
 KINETO = one_in(
     6,
-    corpus_files(
-        "kineto/*", where=lambda path: not any(word in path.name for word in _LOOK_ALIKES)
-    ),
+    corpus_files("kineto/*", where=lambda path: not any(word in path.name for word in _OTHERS)),
     then_one_in=6,
 )
 

@@ -36,10 +36,6 @@ _TEXTS: tuple[tuple[re.Pattern[str], str], ...] = (
         f"torch.profiler beside it, or {_COLLECT_TORCH}",
     ),
     (
-        re.compile(r'^\s*\{\s*"rocprofiler-sdk-tool"\s*:'),
-        f"JSON of rocprofv3, which tbd-trace cannot read; {_COLLECT_TORCH}",
-    ),
-    (
         re.compile(r'^\s*\{\s*"(?:segments|device_traces)"\s*:\s*\['),
         "a memory snapshot of PyTorch as JSON; ingest the pickle that "
         "`torch.cuda.memory._dump_snapshot(FILE)` writes",
@@ -124,6 +120,11 @@ def _database(tables: Collection[str], accepted: Sequence[str]) -> str:
         return (
             "a DLProf database, which contains only aggregates; ingest the profile that DLProf "
             "wrote beside it (nsys_profile.sqlite, .qdrep or .nsys-rep)"
+        )
+    if {"rocpd_api", "rocpd_op"} <= set(tables):
+        return (
+            "a database of RPD (rocmProfileData), which tbd-trace cannot read; record the program "
+            "with `rocprofv3 --sys-trace`"
         )
     return f"a SQLite database but not a known profile (tables: {shown}); {_expected(accepted)}"
 

@@ -28,9 +28,9 @@ CREATE TABLE trace (
     format         VARCHAR NOT NULL, -- reader of the file: nsys-sqlite, nsys-report,
                                      -- nvprof-sqlite, nvprof-csv, ncu-csv,
                                      -- torch-memory-snapshot, torch-json, memory-log,
-                                     -- nccl-tests-log
+                                     -- nccl-tests-log, rocpd-sqlite, rocprof-json
     tool           VARCHAR NOT NULL, -- profiler that recorded the data: nsys, nvprof, ncu,
-                                     -- torch, tbd-trace, nccl-tests
+                                     -- torch, tbd-trace, nccl-tests, rocprof
     tool_version   VARCHAR,          -- version of the profiler at capture time; NULL when unknown
     export_version VARCHAR,          -- version of the tool that wrote this export; NULL when
                                      -- unknown

@@ -21,6 +21,7 @@ import made_flight
 import made_kineto
 import made_nsys
 import made_nvprof
+import made_rocprof
 import tbd_trace
 from corpus import ROOT
 from made_mxnet_memory import HEADER as MXNET_HEADER
@@ -108,6 +109,15 @@ def nccl_tests_file(folder: Path) -> Path:
     return path
 
 
+def rocpd_file(folder: Path) -> Path:
+    return made_rocprof.write_database(folder / "a_results.db", made_rocprof.drawn(1, 2))
+
+
+def rocprof_json_file(folder: Path) -> Path:
+    content = made_rocprof.document(made_rocprof.drawn(1, 2))
+    return made_rocprof.write_json(folder / "a_results.json", content)
+
+
 EXAMPLES: dict[str, Callable[[Path], Path] | None] = {
     "nsys-sqlite": nsys_file,
     "nsys-report": None,  # needs an installed nsys: tests/integration/test_nsys_report.py
@@ -122,6 +132,8 @@ EXAMPLES: dict[str, Callable[[Path], Path] | None] = {
     "mxnet-memory-counter": mxnet_counter_file,
     "nccl-tests-log": nccl_tests_file,
     "xla-buffer-assignment": xla_plan_file,
+    "rocpd-sqlite": rocpd_file,
+    "rocprof-json": rocprof_json_file,
 }
 FORMATS = [(name, place) for tool in tools().values() for name, place in tool.formats.items()]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import bz2
+import contextlib
 import gzip
 import json
 import lzma
@@ -157,13 +158,20 @@ def test_a_report_without_nsys(
     assert "nsys export --type sqlite" in str(refused.value)
 
 
-NOT_READ = corpus_files(
-    "kineto/*rocprof*", "kineto/*_et.json.gz", "kineto/siwaarbn*", "jobs/*/*et*.gz"
-)
+def test_a_database_of_rpd(tmp_path: Path) -> None:
+    path = tmp_path / "trace.rpd"
+    with contextlib.closing(sqlite3.connect(path)) as file:
+        for name in ("api", "op", "metadata", "string"):
+            file.execute(f"create table rocpd_{name} (id integer)")
+    assert "a database of RPD (rocmProfileData)" in refusal(path)
+    assert "rocprofv3 --sys-trace" in refusal(path)
+
+
+NOT_READ = corpus_files("kineto/*_et.json.gz", "kineto/siwaarbn*", "jobs/*/*et*.gz")
 
 
 @pytest.mark.parametrize("path", NOT_READ)
 def test_real_files_of_other_profilers(path: Path) -> None:
     """None is taken for something else; each is named."""
     line = refusal(path)
-    assert any(name in line for name in ("rocprofv3", "Chrome's JSON format", "an execution trace"))
+    assert any(name in line for name in ("Chrome's JSON format", "an execution trace"))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from tbd_trace.sources.kineto.unpacked import Unpacked
+from tbd_trace.sources.unpacked import Unpacked
 
 _MORE_BYTES = 8 << 20  # where the first ones do not decide, as behind a long header
 _GZIP = b"\x1f\x8b"

@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from tbd_trace.sources.kineto.damaged_events import DecodedEvents
-from tbd_trace.sources.kineto.unpacked import Unpacked
+from tbd_trace.sources.unpacked import Unpacked
 
 BLOCK_BYTES = 12 << 20  # with 8 MiB up to 7 % slower; 16 MiB only need more memory
 _TAIL_BYTES = 1 << 18  # end of the file, which also has the end of the list

@@ -25,8 +25,8 @@ from tbd_trace.sources.kineto.kept_events import KeptEvents
 from tbd_trace.sources.kineto.processes import create_process_macros
 from tbd_trace.sources.kineto.ranks import rank_row
 from tbd_trace.sources.kineto.trace_notes import launch_notes, trace_notes
-from tbd_trace.sources.kineto.unpacked import Unpacked
 from tbd_trace.sources.memory_notes import memory_notes
+from tbd_trace.sources.unpacked import Unpacked
 from tbd_trace.sources.value_table import create_value_table
 
 _MAPPINGS = Path(__file__).with_name("sql")

@@ -24,7 +24,7 @@ from tbd_trace.query import sql
 from tbd_trace.sources.kineto import event_list
 from tbd_trace.sources.kineto.event_list import EventList
 from tbd_trace.sources.kineto.kept_events import KeptEvents
-from tbd_trace.sources.kineto.unpacked import Unpacked
+from tbd_trace.sources.unpacked import Unpacked
 from tbd_trace.store import Database
 
 Row = tuple[str, int | None, int | None]

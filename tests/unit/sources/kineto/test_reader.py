@@ -641,7 +641,6 @@ def test_no_events(tmp_path: Path, content: Any) -> None:
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        ({"rocprofiler-sdk-tool": [{"traceEvents": []}]}, "JSON of rocprofv3"),
         ({"schema": "1.0.1", "pid": 1, "nodes": []}, "an execution trace"),
         ({"segments": [], "device_traces": []}, "a memory snapshot of PyTorch as JSON"),
         ({"traceEvents": [{"ph": "X", "name": "x", "ts": 1}]}, "Chrome's JSON format"),

@@ -41,10 +41,9 @@ class TimedRun:
 
 @dataclass(slots=True)
 class Trial:
-    """Runs of a command with and without a change, in turn.
+    """Runs of a command with and without a change, in turn."""
 
-    Each run times the iterations of the command, or as many as take a second, at most 200.
-    """
+    # Each run times the iterations of the command, or as many as take a second, at most 200.
 
     command: Command
     argv: Sequence[str]  # starts the command

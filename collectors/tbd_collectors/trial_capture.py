@@ -36,11 +36,7 @@ class TrialCaptures:
     say: Callable[[str], None]
 
     def record(self, name: str, change: str | None) -> RecordedRun:
-        """Record the capture ``name``; the program as it is shows its output.
-
-        Raises:
-            CollectionError: the run failed or did not train.
-        """
+        """Record the capture ``name``; raise CollectionError if the run failed."""
         profiling = Profiling(
             timeline="torch", counters=False, throughput=False, timeout_s=self.timeout_s
         )

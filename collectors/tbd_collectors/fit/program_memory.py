@@ -79,10 +79,8 @@ class ProgramRuns:
         return ProgramMemory(read_log(log), found)
 
     def can_resize(self, memory: ProgramMemory) -> bool:
-        """Return True if runs with another batch size are possible, as a run showed.
-
-        Real tensors get another batch from a DataLoader only.
-        """
+        """Return True if runs with another batch size are possible, as a run showed."""
+        # Real tensors get another batch from a DataLoader only.
         if self._has_place():
             return True
         source = memory.report.get("batch_source")

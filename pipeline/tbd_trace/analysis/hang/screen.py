@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tbd_trace.analysis.hang.answer import Hang
 from tbd_trace.analysis.hang.job import listed
-from tbd_trace.why.screen import MOST_WIDTH, WIDTH, labelled
+from tbd_trace.why.layout import MOST_WIDTH, WIDTH, labelled
 
 _LEAST_WIDTH = WIDTH
 

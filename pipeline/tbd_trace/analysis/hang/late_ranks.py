@@ -122,14 +122,16 @@ def _unseen_member(job: Job, waits: Waits) -> Verdict | None:
     culprits = others if len(others) == 1 else others - waits.standing.keys()
     if len(culprits) != 1:
         return None
+    own = waits.standing.get(min(culprits))
+    parted = None if own is None else where_lines_part(job, own, culprits)
     return Verdict(
         "never called",
         f"all ranks that are known to use it wait in {named(job, call)}; only {listed(culprits)} "
         f"can be the missing one; {_last_place(job, set(culprits))}",
-        f"look for the call that {listed(culprits)} left out",
+        f"look for the call that {listed(culprits)} left out or added",
         frozenset(culprits),
         call,
-        call.place,
+        parted or call.place,
         tuple(sorted(waits.standing.keys() - culprits)),
     )
 

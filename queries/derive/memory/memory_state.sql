@@ -6,8 +6,7 @@ source   = """running sums of the events; segments and blocks of the final snaps
 grain    = "moment of a memory space"
 needs    = [["memory_event", "memory_segment", "memory_plan"]]
 optional = [
-    "_memory_moment", "_held_range", "memory_running", "memory_space", "memory_block",
-    "allocation", "memory_segment", "memory_plan",
+    "_memory_moment", "_held_range", "memory_running", "memory_space", "memory_block", "allocation",
 ]
 returns = [
     "trace_id", "space", "process_id", "device_id", "allocator", "memory_kind", "moment",

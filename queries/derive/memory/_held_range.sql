@@ -13,7 +13,6 @@ returns = [
     "whole_page_bytes", "is_expandable",
 ]
 [columns]
-moment = "peak or failure"
 bytes = {unit = "byte", doc = "size"}
 live_bytes = "bytes in live blocks, with rounding"
 largest_free_bytes = "largest free part; 0 without one"
@@ -156,7 +155,8 @@ filled AS (
             * 20971520 AS whole_page_bytes
     FROM free GROUP BY space, moment, part_address
 )
-SELECT p.trace_id, p.space, p.moment, p.address, (p.end_address - p.address)::BIGINT AS bytes,
+SELECT p.trace_id, p.space, p.moment, p.address::UBIGINT AS address,
+    (p.end_address - p.address)::BIGINT AS bytes,
     coalesce(f.live_bytes, 0)::BIGINT AS live_bytes,
     coalesce(f.largest_free_bytes, p.end_address - p.address)::BIGINT AS largest_free_bytes,
     coalesce(f.whole_page_bytes, 0)::BIGINT AS whole_page_bytes, p.is_expandable

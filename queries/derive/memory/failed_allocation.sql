@@ -11,10 +11,7 @@ returns = [
 ]
 [columns]
 space = "key of the memory space"
-sequence = "position among the events, as memory_event.sequence"
 requested_bytes = "bytes that the program asked for; NULL when unknown"
-device_free_bytes = "free bytes of the device then; NULL when unknown"
-stack_id = "call stack of the request; NULL without one"
 [advice]
 missing = "needs allocations that failed; {memory}"
 */

@@ -107,7 +107,7 @@ def drawn(seed: int, number: int = 40) -> Recording:
                              now + 200, launching)  # fmt: skip
                 made.calls.append(inner)
             block = (draw.choice((32, 64, 256)), draw.choice((1, 2)), 1)
-            items = tuple(size * draw.randrange(1, 70000) for size in block)
+            items = tuple(size * draw.randrange(1, 60000) for size in block)
             kernel = draw.choice(list(SYMBOLS))
             start = now + draw.randrange(1000, 3000)
             made.dispatches.append(Dispatch(

@@ -26,9 +26,10 @@ name      = "coalesce(text, '')"
 CREATE TABLE annotation (
     trace_id      VARCHAR NOT NULL, -- the trace
     annotation_id BIGINT NOT NULL,  -- number, unique in the trace, in the order of the file
-    source        VARCHAR NOT NULL, -- origin: nvtx; of PyTorch operator, module (a call of it),
-                                    -- python (record_function) and frame (another call of Python,
-                                    -- stored on request); profiler (its overhead)
+    source        VARCHAR NOT NULL, -- origin: nvtx (also ROCTX and RCCL); of PyTorch operator,
+                                    -- module (a call of it), python (record_function) and frame
+                                    -- (another call of Python, stored on request); profiler (its
+                                    -- overhead)
     kind          VARCHAR NOT NULL, -- push_pop (nested on a thread), start_end, mark (instant)
     start_ns      BIGINT NOT NULL,  -- start, trace clock; time of a mark
     end_ns        BIGINT NOT NULL,  -- end, trace clock; for an open range, end of the trace

@@ -26,7 +26,7 @@ CREATE TABLE api_call (
     thread_id      BIGINT,           -- key of the thread
     correlation_id BIGINT,           -- joins (with process_id) to GPU operations of the call; NULL
                                      -- for APIs without GPU operations
-    api            VARCHAR NOT NULL, -- cuda (runtime and driver, also of HIP), cudnn, cublas,
+    api            VARCHAR NOT NULL, -- cuda (runtime and driver, HIP and HSA), cudnn, cublas,
                                      -- osrt (operating-system runtime)
     name           VARCHAR NOT NULL  -- function name without its version suffix (_v7000)
 );

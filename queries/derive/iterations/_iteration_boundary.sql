@@ -16,7 +16,8 @@ end_ns = """end on the host; on the GPU if is_gpu_time. Iterations marked by sta
     overlap"""
 thread_id = "thread that marked the iteration, or that launched the anchor kernel"
 annotation_id = "range of the iteration; NULL if the iteration is not a single range"
-method = "nvtx range, nvtx mark or anchor kernel"
+method = """nvtx range, nvtx mark or anchor kernel; torch or roctx for nvtx in traces of
+    torch.profiler or rocprofv3"""
 confidence = """1 for ranges and marks with a name of iterations; else that of _iteration_family or
     _iteration_anchor"""
 next_gpu_ns = """of the last iteration of an anchor kernel, start on the GPU of one that follows and
@@ -41,13 +42,17 @@ rival AS (
     ) a ON a.trace_id = f.trace_id AND a.process_id IS NOT DISTINCT FROM f.process_id
 )
 SELECT m.trace_id, m.process_id, m.iteration, m.label, m.start_ns, m.end_ns, m.thread_id,
-    m.annotation_id, if(t.tool = 'torch', replace(m.method, 'nvtx', 'torch'), m.method) AS method,
+    m.annotation_id,
+    replace(m.method, 'nvtx', CASE t.tool WHEN 'torch' THEN 'torch' WHEN 'rocprof' THEN 'roctx'
+        ELSE 'nvtx' END) AS method,
     1.0 AS confidence, NULL AS next_gpu_ns, false AS is_gpu_time
 FROM _iteration_mark m JOIN trace t USING (trace_id)
 UNION ALL
 SELECT f.trace_id, f.process_id, f.iteration, f.label, f.start_ns, f.end_ns, f.thread_id,
     f.annotation_id,
-    if(t.tool = 'torch', 'torch range', 'nvtx range'), f.confidence, NULL, false
+    CASE t.tool WHEN 'torch' THEN 'torch range' WHEN 'rocprof' THEN 'roctx range'
+        ELSE 'nvtx range' END,
+    f.confidence, NULL, false
 FROM _iteration_family f
 JOIN trace t ON t.trace_id = f.trace_id
 JOIN rival r ON r.trace_id = f.trace_id AND r.process_id IS NOT DISTINCT FROM f.process_id

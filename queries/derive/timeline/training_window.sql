@@ -55,7 +55,8 @@ evidence_of AS (
     SELECT t.trace_id,
         CASE WHEN t.capture ->> '$.optimizer' IS NOT NULL THEN 'capture.json'
              WHEN p.trace_id IS NOT NULL
-                 THEN if(t.tool = 'torch', 'torch range', 'nvtx')
+                 THEN CASE t.tool WHEN 'torch' THEN 'torch range' WHEN 'rocprof' THEN 'roctx'
+                     ELSE 'nvtx' END
              WHEN n.trace_id IS NOT NULL THEN 'kernel name' END AS training_evidence,
         coalesce(a.action, 'mark the phases (phase:backward)') AS mark_phases
     FROM trace t

@@ -13,6 +13,7 @@ from typing import TypeVar
 import duckdb
 
 from tbd_trace.errors import CannotAnswerError
+from tbd_trace.model.canonical_tables import ALLOCATIONS
 from tbd_trace.query.catalogue import Catalogue
 from tbd_trace.query.connection import connected, prepare, tables_behind
 from tbd_trace.query.execution import checked_values
@@ -152,7 +153,7 @@ def _ready(
     database: TraceStore, trace_ids: Sequence[str], values: Mapping[str, Scalar]
 ) -> Iterator[duckdb.DuckDBPyConnection]:
     names = {*INPUTS, "gpu_op", "kernel"}
-    tables = tables_behind({*names, *PEAK_INPUTS, "memory_event"})
+    tables = tables_behind({*names, *PEAK_INPUTS, ALLOCATIONS})
     with connected(database, trace_ids, contextlib.nullcontext(), tables) as (
         connection,
         cache,

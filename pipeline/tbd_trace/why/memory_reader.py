@@ -8,6 +8,7 @@ from typing import Any
 
 import duckdb
 
+from tbd_trace.model.canonical_tables import ALLOCATIONS, SEGMENTS
 from tbd_trace.why.covers import missing_content
 from tbd_trace.why.diagnosis import profiler_name
 from tbd_trace.why.memory_changes import first_of, ranked_changes
@@ -33,8 +34,8 @@ INPUTS = (
     "memory_holder",
     "memory_saving",
     "failed_allocation",
-    "memory_event",
-    "memory_segment",
+    ALLOCATIONS,
+    SEGMENTS,
     "memory_space",
     "peak_memory",
     "_memory_phase",

@@ -9,15 +9,18 @@ from pathlib import Path
 
 from tbd_trace.errors import CannotAnswerError, InputError, UsageError
 from tbd_trace.query.profile_cache import cache_database
-from tbd_trace.sources.flight_recorder.dump import load_dump, looks_like_dump, rank_in_name
+from tbd_trace.sources.flight_recorder.dump import (
+    TABLES,
+    load_dump,
+    looks_like_dump,
+    rank_in_name,
+)
 from tbd_trace.sources.plain_pickle import NamesCodeError, is_pickle
 from tbd_trace.store import Database
 from tbd_trace.store.capture import CaptureFile, in_job
 from tbd_trace.store.identified_file import identify_file
 
 _HEAD_BYTES = 1 << 16
-# Only these are ingested: a file for each table of each rank would take most of the time.
-_TABLES = ("flight_group", "flight_record", "job_rank")
 _PICKLES = (".pickle", ".pkl")
 _LOGS = (".log", ".txt", ".out", ".err", ".csv", ".md", ".py", ".yaml", ".yml", ".html")
 
@@ -108,8 +111,9 @@ def ingest_dumps(found: DumpFiles, world_size: int | None = None) -> tuple[Datab
     Args:
         world_size: number of ranks, None if only the dumps show it.
     """
+    # No other tables: a file for each table of each rank would take most of the time.
     cache = Database(
-        cache_database().path.with_name("flight_recorder.duckdb"), "TBD_TRACE_CACHE", _TABLES
+        cache_database().path.with_name("flight_recorder.duckdb"), "TBD_TRACE_CACHE", TABLES
     )
     known = [*found.dumps, *found.empty]
     size = world_size if not found.empty else max([world_size or 0, 1 + max(known)])

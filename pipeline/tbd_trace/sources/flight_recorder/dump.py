@@ -15,6 +15,8 @@ from typing import Any
 from tbd_trace.errors import InputError
 from tbd_trace.sources import plain_pickle
 
+TABLES = ("flight_group", "flight_record", "job_rank")
+"""Canonical tables that dumps have."""
 RECORD = (
     "write it again with `TORCH_FR_BUFFER_SIZE=2000`, or "
     "`torch._C._distributed_c10d._dump_fr_trace()`"

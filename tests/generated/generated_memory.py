@@ -149,6 +149,22 @@ class History:
                 start += size
 
 
+def add_exhausted_device(made: MadeTrace, trace_id: str) -> None:
+    """Add a device on which an allocation fails, with a free block between two live ones."""
+    where = {"trace_id": trace_id, "process_id": 1, "device_id": 2, "allocator": "torch"}
+    start = 1 << 32
+    events = [("segment_allocate", 0, 60), ("allocate", 0, 10), ("allocate", 40, 20)]
+    for sequence, (operation, offset, size) in enumerate(events):
+        made.add("memory_event", **where, sequence=sequence, timestamp_ns=10 * sequence,
+            operation=operation, address=start + (offset << 20), bytes=size << 20,
+            requested_bytes=size << 20, allocated_bytes=size << 20)  # fmt: skip
+    made.add("memory_failure", **where, sequence=3, timestamp_ns=30, requested_bytes=50 << 20,
+        device_free_bytes=4 << 20)  # fmt: skip
+    made.add("memory_segment", **where, stream_id=0, address=start, total_bytes=60 << 20,
+        allocated_bytes=30 << 20, active_bytes=30 << 20, requested_bytes=30 << 20,
+        segment_type="large", pool="(0, 0)", is_expandable=False)  # fmt: skip
+
+
 def add_plan(made: MadeTrace, dice: Random, trace_id: str) -> None:
     """Add a compiler's memory plan."""
     for allocation in range(4):

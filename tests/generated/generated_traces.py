@@ -7,7 +7,7 @@ from random import Random
 from typing import Any
 
 from generated_job import MS, add_link_test, add_points, add_rank
-from generated_memory import History, add_plan
+from generated_memory import History, add_exhausted_device, add_plan
 from generated_names import COUNTERS, DEVICES, KERNELS, LAYERS
 from generated_timeline import Timeline
 from made_trace import MadeTrace
@@ -134,4 +134,5 @@ def _add_memory(made: MadeTrace, dice: Random, trace: str, states: bool, grows: 
             "allocator": "torch" if device == 0 or grows else "cuda",
             "memory_kind": None}  # fmt: skip
         History(made, dice, head, states, grows).run(dice.randint(5, 8))
+    add_exhausted_device(made, trace)
     add_plan(made, dice, trace)

@@ -28,7 +28,8 @@ EXTREMES = {
 }
 SHARE = 0.1  # of the cells
 OTHER_TABLES = {"device", "job_rank", "kernel_metric", "memory_plan"}  # read as they are
-NUMBERED = {("memory_event", "sequence"), ("memory_total", "sequence")}  # by readers
+# By readers.
+NUMBERED = {(table, "sequence") for table in ("memory_event", "memory_total", "memory_failure")}
 
 
 def extreme(seed: int) -> MadeTrace:

@@ -72,7 +72,7 @@ def test_effects_are_found(
 
 
 @pytest.mark.slow
-@pytest.mark.nightly(covered_by="tests/unit/collectors/test_speedup.py")
+@pytest.mark.nightly(covered_by="tests/unit/collectors/test_speedup.py::test_outcomes")
 def test_equal_programs_show_no_difference() -> None:
     trials = 5 * TRIALS
     found = outcomes("multiplies_matrices", "threads=1", trials)

@@ -135,7 +135,8 @@ block AS (
 -- The free part before the first block, and that behind each block.
 gap AS (
     SELECT *,
-        lead(address, 1, part_end) OVER in_order - address - allocated_bytes AS behind_bytes,
+        lead(address::HUGEINT, 1, part_end) OVER in_order - address - allocated_bytes
+            AS behind_bytes,
         if(lag(address) OVER in_order IS NULL, address - part_address, 0) AS before_bytes
     FROM block
     WINDOW in_order AS (PARTITION BY space, moment, part_address ORDER BY address)
@@ -156,10 +157,11 @@ filled AS (
     FROM free GROUP BY space, moment, part_address
 )
 SELECT p.trace_id, p.space, p.moment, p.address::UBIGINT AS address,
-    (p.end_address - p.address)::BIGINT AS bytes,
-    coalesce(f.live_bytes, 0)::BIGINT AS live_bytes,
-    coalesce(f.largest_free_bytes, p.end_address - p.address)::BIGINT AS largest_free_bytes,
-    coalesce(f.whole_page_bytes, 0)::BIGINT AS whole_page_bytes, p.is_expandable
+    TRY_CAST(p.end_address - p.address AS BIGINT) AS bytes,
+    TRY_CAST(coalesce(f.live_bytes, 0) AS BIGINT) AS live_bytes,
+    TRY_CAST(coalesce(f.largest_free_bytes, p.end_address - p.address) AS BIGINT)
+        AS largest_free_bytes,
+    TRY_CAST(coalesce(f.whole_page_bytes, 0) AS BIGINT) AS whole_page_bytes, p.is_expandable
 FROM part AS p
 SEMI JOIN complete AS c USING (space, moment)
 LEFT JOIN filled AS f

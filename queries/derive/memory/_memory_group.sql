@@ -70,13 +70,13 @@ live AS (
     WHERE space IN (SELECT space FROM memory_running)
 )
 SELECT l.trace_id, l.space, l.sequence, l.bytes AS live_bytes,
-    coalesce(sum(c.feature_bytes) OVER so_far, 0)::BIGINT AS feature_bytes,
-    coalesce(sum(c.state_bytes) OVER so_far, 0)::BIGINT AS state_bytes,
-    coalesce(sum(c.large_state_bytes) OVER so_far, 0)::BIGINT AS large_state_bytes,
-    coalesce(sum(c.temporary_bytes) OVER so_far, 0)::BIGINT AS temporary_bytes,
-    coalesce(sum(c.stale_bytes) OVER so_far, 0)::BIGINT AS stale_bytes,
-    coalesce(sum(c.growing_bytes) OVER so_far, 0)::BIGINT AS growing_bytes,
-    coalesce(sum(c.most_growing_bytes) OVER so_far, 0)::BIGINT AS most_growing_bytes
+    TRY_CAST(coalesce(sum(c.feature_bytes) OVER so_far, 0) AS BIGINT) AS feature_bytes,
+    TRY_CAST(coalesce(sum(c.state_bytes) OVER so_far, 0) AS BIGINT) AS state_bytes,
+    TRY_CAST(coalesce(sum(c.large_state_bytes) OVER so_far, 0) AS BIGINT) AS large_state_bytes,
+    TRY_CAST(coalesce(sum(c.temporary_bytes) OVER so_far, 0) AS BIGINT) AS temporary_bytes,
+    TRY_CAST(coalesce(sum(c.stale_bytes) OVER so_far, 0) AS BIGINT) AS stale_bytes,
+    TRY_CAST(coalesce(sum(c.growing_bytes) OVER so_far, 0) AS BIGINT) AS growing_bytes,
+    TRY_CAST(coalesce(sum(c.most_growing_bytes) OVER so_far, 0) AS BIGINT) AS most_growing_bytes
 FROM live AS l
 LEFT JOIN change AS c ON c.space = l.space AND c.sequence = l.sequence
 WINDOW so_far AS (PARTITION BY l.space ORDER BY l.sequence ROWS UNBOUNDED PRECEDING)

@@ -95,7 +95,7 @@ guessed AS (
 SELECT g.trace_id, g.space, g.process_id, g.device_id, g.allocator, g.moment, g.class, g.is_older,
     g.is_kept, g.likely, g.known_by AS evidence, g.layer, l.line,
     coalesce(l.is_data_parallel, false) AS is_data_parallel,
-    count(*) AS allocations, sum(g.requested_bytes)::BIGINT AS requested_bytes,
+    count(*) AS allocations, TRY_CAST(sum(g.requested_bytes) AS BIGINT) AS requested_bytes,
     max(g.requested_bytes) AS largest_bytes
 FROM guessed AS g
 LEFT JOIN _stack_line AS l ON l.trace_id = g.trace_id AND l.stack_id = g.stack_id

@@ -138,7 +138,7 @@ live AS (
             {'change': 'checkpointing', 'best_bytes': p.checkpoint_best,
              'likely_bytes': p.checkpoint_likely, 'worst_bytes': p.checkpoint_worst,
              'how': format('feature maps of {} equal blocks: their inputs and one block of {} stay',
-                 f.blocks, format_bytes(f.block_bytes::BIGINT))},
+                 f.blocks, format_bytes(TRY_CAST(f.block_bytes AS BIGINT)))},
             {'change': 'optimizer_8bit', 'best_bytes': p.eight_bit_best,
              'likely_bytes': p.eight_bit_best, 'worst_bytes': p.eight_bit_worst,
              'how': 'state of 4 bytes a value becomes 1 byte and 4 bytes for each 256 values; at '
@@ -169,7 +169,7 @@ live AS (
              'worst_bytes': p.now_bytes - (f.growing_bytes - f.mean_bytes) / 2,
              'how': format('equal shares of the {} that {} devices hold for their batches; at '
                  || 'worst half of the difference',
-                 format_bytes((f.mean_bytes * f.devices)::BIGINT), f.devices)}
+                 format_bytes(TRY_CAST(f.mean_bytes * f.devices AS BIGINT)), f.devices)}
         ], recursive := true)
     ) AS c
 ),
@@ -189,9 +189,10 @@ held AS (
         PARTITION BY space ORDER BY list_position(['end', 'peak', 'failure'], moment) DESC) = 1
 )
 SELECT s.trace_id, c.space, s.process_id, s.device_id, s.allocator, c.change, c.measure,
-    c.now_bytes::BIGINT AS now_bytes, round(c.best_bytes)::BIGINT AS best_bytes,
-    round(least(c.likely_bytes, c.now_bytes))::BIGINT AS likely_bytes,
-    round(least(c.worst_bytes, c.now_bytes))::BIGINT AS worst_bytes, c.how
+    TRY_CAST(c.now_bytes AS BIGINT) AS now_bytes,
+    TRY_CAST(round(c.best_bytes) AS BIGINT) AS best_bytes,
+    TRY_CAST(round(least(c.likely_bytes, c.now_bytes)) AS BIGINT) AS likely_bytes,
+    TRY_CAST(round(least(c.worst_bytes, c.now_bytes)) AS BIGINT) AS worst_bytes, c.how
 FROM (FROM live UNION ALL BY NAME FROM held) AS c
 JOIN (SELECT DISTINCT trace_id, space, process_id, device_id, allocator FROM memory_state) AS s
     USING (space)

@@ -133,14 +133,15 @@ state AS (
     SELECT *, hash(trace_id, process_id, device_id, allocator, memory_kind) AS space FROM final
 )
 SELECT s.trace_id, s.space, s.process_id, s.device_id, s.allocator, s.memory_kind, s.moment,
-    s.sequence, s.timestamp_ns, s.requested_bytes::BIGINT AS requested_bytes,
-    s.allocated_bytes::BIGINT AS allocated_bytes, s.reserved_bytes::BIGINT AS reserved_bytes,
-    if(s.reserved_bytes >= coalesce(s.allocated_bytes, s.requested_bytes),
-        s.reserved_bytes - coalesce(s.allocated_bytes, s.requested_bytes), NULL)::BIGINT
+    s.sequence, s.timestamp_ns, TRY_CAST(s.requested_bytes AS BIGINT) AS requested_bytes,
+    TRY_CAST(s.allocated_bytes AS BIGINT) AS allocated_bytes,
+    TRY_CAST(s.reserved_bytes AS BIGINT) AS reserved_bytes,
+    TRY_CAST(if(s.reserved_bytes >= coalesce(s.allocated_bytes, s.requested_bytes),
+        s.reserved_bytes - coalesce(s.allocated_bytes, s.requested_bytes), NULL) AS BIGINT)
         AS unused_bytes,
-    s.free_inside_bytes::BIGINT AS free_inside_bytes,
-    s.free_segment_bytes::BIGINT AS free_segment_bytes,
-    s.largest_free_bytes::BIGINT AS largest_free_bytes,
-    s.whole_page_bytes::BIGINT AS whole_page_bytes, e.is_expandable
+    TRY_CAST(s.free_inside_bytes AS BIGINT) AS free_inside_bytes,
+    TRY_CAST(s.free_segment_bytes AS BIGINT) AS free_segment_bytes,
+    TRY_CAST(s.largest_free_bytes AS BIGINT) AS largest_free_bytes,
+    TRY_CAST(s.whole_page_bytes AS BIGINT) AS whole_page_bytes, e.is_expandable
 FROM state AS s
 LEFT JOIN expandable AS e USING (space)

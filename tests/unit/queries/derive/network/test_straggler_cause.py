@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import tbd_trace
-from made_kineto import Event, document, event, operator, write
+from made_kineto import Event, document, event, kernel, launch, operator, write
 from made_trace import MadeTrace, metric, relation
 
 MS = 1_000_000
@@ -235,3 +235,40 @@ def test_why_blames_no_rank_of_equal_ones_on_the_cpu(tmp_path: Path) -> None:
     with tbd_trace.open(cpu_job(tmp_path / "job", "none")) as traces:
         for one in traces.why().diagnoses:
             assert all(cause.cause != "straggler" for cause in one.causes)
+
+
+def gpu_step(number: int, *, is_late: bool) -> list[Event]:
+    """A step of 10 ms on a GPU: the late rank loads 6 ms longer, and the others wait in NCCL."""
+    at, load = 10_000 * number, 6200 if is_late else 200
+    events = [
+        event("user_annotation", f"ProfilerStep#{number}", at, 10_000),
+        event("user_annotation", LOADER, at + 5, load),
+    ]
+    host, end = at + load + 50, at + 9500
+    begins = [host + 100, host + 1100, host + 2100]
+    for place, begin in enumerate(begins):
+        correlation = 10 * number + place + 1
+        events += [launch(host + 20 * place, correlation), kernel(begin, 1000, correlation)]
+    arrival, correlation = host + 3100, 10 * number + 9
+    collective = {
+        "Collective name": "allreduce", "In msg nelems": 1000, "Out msg nelems": 1000,
+        "dtype": "Float", "Group size": RANKS, "Process Group Name": "0",
+        "Process Group Ranks": str(list(range(RANKS))), "Seq": number, "stream": 20,
+    }  # fmt: skip
+    reduced = kernel(arrival, end - arrival, correlation, "ncclDevKernel_AllReduce", **collective)
+    return [*events, launch(host + 100, correlation), reduced | {"tid": 20}]
+
+
+def test_why_names_a_late_rank_of_a_job_on_gpus(tmp_path: Path) -> None:
+    for rank in range(RANKS):
+        info = {"backend": "nccl", "rank": rank, "world_size": RANKS}
+        header = {"distributedInfo": info, "baseTimeNanoseconds": 10**18}
+        events = [
+            each for number in range(STEPS) for each in gpu_step(number, is_late=rank == LATE)
+        ]
+        write(tmp_path / f"rank{rank}.json", document(events, **header))
+    with tbd_trace.open(tmp_path) as traces:
+        found = {one.trace.rpartition("/")[2]: one for one in traces.why().diagnoses}
+    (cause,) = [cause for cause in found["rank0.json"].causes if cause.cause == "straggler"]
+    assert f"{STEPS} of them for rank {LATE}, which waits longer for input" in cause.evidence
+    assert all(cause.cause != "straggler" for cause in found["rank2.json"].causes)

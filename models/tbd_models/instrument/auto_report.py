@@ -10,6 +10,7 @@ from typing import Any
 
 from tbd_models.instrument.first_process import is_recorded
 from tbd_models.instrument.marks import REPORT_VARIABLE
+from tbd_models.json_file import write_json
 
 
 def report(**fields: Any) -> None:
@@ -23,10 +24,8 @@ def report(**fields: Any) -> None:
     path = _path()
     if path is None:
         return
-    beside = Path(f"{path}.{os.getpid()}")
     with suppress(OSError):  # a full disk must not stop the training
-        beside.write_text(json.dumps(fields), encoding="utf-8")
-        beside.replace(path)
+        write_json(path, fields)
 
 
 def change_report(**fields: Any) -> None:

@@ -25,6 +25,7 @@ from typing import Any
 
 from tbd_models.instrument.first_process import is_recorded
 from tbd_models.instrument.marks import PROGRESS_VARIABLE
+from tbd_models.json_file import write_json
 
 WARMUP = 5
 _WRITE_EVERY_S = 0.5  # the number of iterations, for a program that is killed
@@ -196,11 +197,9 @@ class Progress:
             "profiled": _timing(self._profiled_ns),
             "unprofiled": _timing(self._bare_ns or []),
         }
-        beside = self._request.file.with_name(f"{self._request.file.name}.{os.getpid()}")
         # A full disk must not stop the training; at its end the directory may have another name.
         with suppress(OSError):
-            beside.write_text(json.dumps(document), encoding="utf-8")
-            beside.replace(self._request.file)
+            write_json(self._request.file, document)
 
 
 def _timing(periods_ns: list[int]) -> dict[str, Any] | None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import atexit
-import json
 import os
 import sys
 from contextlib import suppress
@@ -14,6 +13,7 @@ import torch
 from tbd_models.instrument.first_process import is_recorded
 from tbd_models.instrument.progress import before_done
 from tbd_models.instrument.trial_request import TrialRequest
+from tbd_models.json_file import write_json
 from tbd_models.trial import changes_pytorch
 from tbd_models.trial.shared_imports import SharedImports
 
@@ -85,7 +85,5 @@ class _Report:
             "acted": changes_pytorch.acted,
             "modules": self._imports.modules(),
         }
-        beside = self._request.report.with_suffix(".part")
         with suppress(OSError):
-            beside.write_text(json.dumps(document), encoding="utf-8")
-            beside.replace(self._request.report)
+            write_json(self._request.report, document)

@@ -7,7 +7,6 @@ are fake.
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 from collections.abc import Callable
@@ -24,6 +23,7 @@ from tbd_models.instrument.memory_request import MemoryRequest
 from tbd_models.instrument.memory_storages_pytorch import Place
 from tbd_models.instrument.memory_training_pytorch import ITERATIONS, TrainingMemory
 from tbd_models.instrument.trained_models_pytorch import joined, models, optimizers_found
+from tbd_models.json_file import write_json
 from tbd_models.pytorch.estimate import assumptions, kernels_of, update_at_once
 from tbd_models.unedited.attention_pytorch import ASSUMED, attention_of_cuda
 from tbd_models.unedited.batches_pytorch import Batches
@@ -175,10 +175,8 @@ class _Recorded:
             "is_compiled": self.compiles,
             "blocks": self._blocks.report(),
         }
-        beside = self._request.report.with_suffix(".part")
         with suppress(OSError):
-            beside.write_text(json.dumps(document), encoding="utf-8")
-            beside.replace(self._request.report)
+            write_json(self._request.report, document)
         if self._fake is None:
             return
         # Weights of fake tensors have no values: nothing may be saved, also not at exit.

@@ -161,13 +161,10 @@ def _ready(
         check_needs(connection, _NEEDS)
         for name, value in values.items():
             connection.execute(set_variable(name, value))
-        # With the relations of before, which would be dropped otherwise.
-        wanted = names - {STRAGGLERS}
-        prepare(connection, wanted, cache, transient=True)
+        prepare(connection, names - {STRAGGLERS}, cache, transient=True)
         if connection.execute(IS_RECORDED).fetchone():
-            wanted |= set(PEAK_INPUTS)
-            prepare(connection, wanted, cache, transient=True)
+            prepare(connection, PEAK_INPUTS, cache, transient=True)
         if connection.execute("FROM rank_wait LIMIT 1").fetchone():
-            prepare(connection, {*wanted, STRAGGLERS}, cache, transient=True)
+            prepare(connection, [STRAGGLERS], cache, transient=True)
         check_derived(connection, _NEEDS)
         yield connection

@@ -172,6 +172,8 @@ def _compute(
     if cache is not None and (transient or cache.is_large(connection)):
         limit = cache.bounded(connection)
     started = time.perf_counter()
+    # Relations that were there before may be read later.
+    computed = {relation.name for relation in missing}
     with limit:
         for position, relation in enumerate(missing):
             if relation.view:
@@ -184,7 +186,7 @@ def _compute(
             if transient:
                 later = (other.relations for other in missing[position + 1 :])
                 needed = set(wanted).union(*later)
-                for other in derived_names() & set(relation.relations) - needed:
+                for other in computed & set(relation.relations) - needed:
                     _drop_table(connection, other)
     # Each relation of a small trace is fast, but together they may be worth caching. Without
     # `transient` the connection keeps them.

@@ -10,8 +10,6 @@ import duckdb
 from tbd_trace.sources.kineto.kept_events import HostThread
 from tbd_trace.sources.value_table import create_value_table
 
-_UNKNOWN = "NULL::BIGINT"
-
 
 def create_process_macros(
     connection: duckdb.DuckDBPyConnection, threads: Collection[HostThread], calls: str
@@ -34,12 +32,10 @@ def create_process_macros(
         host = f"CASE WHEN {host} IN ({listed}) THEN {only} ELSE {host} END"
     connection.execute(f"CREATE OR REPLACE TEMP MACRO host_process(pid) AS {host}")
     # GPU operations have the device in place of the process: theirs is that of the call.
-    gpu, merged = f"{'NULL' if only is None else only}::BIGINT", []
+    merged: list[str] = []
+    gpu = f"{'NULL' if only is None else only}::BIGINT"
     if only is None and working:
-        merged = _create_launching(connection, calls)
-        gpu = "(SELECT l.process_id FROM launching AS l WHERE l.correlation = c)"
-        if merged:
-            gpu = f"coalesce({gpu}, {_by_position(connection)})"
+        gpu, merged = _launching_process(connection, calls)
     connection.execute(f"CREATE OR REPLACE TEMP MACRO gpu_process(c, event) AS {gpu}")
     rows = {(only if process in renamed else process, thread) for process, thread, _ in threads}
     columns = {
@@ -55,8 +51,8 @@ def create_process_macros(
     return notes + merged
 
 
-def _create_launching(connection: duckdb.DuckDBPyConnection, calls: str) -> list[str]:
-    # Processes by correlation ids; a note if several processes have the same ids.
+def _launching_process(connection: duckdb.DuckDBPyConnection, calls: str) -> tuple[str, list[str]]:
+    # The process of the event with a correlation id; a note if several processes have the same ids.
     connection.execute(
         f"""
         CREATE OR REPLACE TEMP TABLE launching AS
@@ -65,23 +61,24 @@ def _create_launching(connection: duckdb.DuckDBPyConnection, calls: str) -> list
         FROM ({calls}) WHERE correlation_id IS NOT NULL GROUP BY correlation_id
         """
     )
+    process = "(SELECT l.process_id FROM launching AS l WHERE l.correlation = c)"
     found = connection.execute("SELECT count(*) FILTER (process_id IS NULL) FROM launching")
     ((shared,),) = found.fetchall()
     if not shared:
-        return []
-    order = (
-        "their GPU operations are assigned by the order of events"
-        if _by_position(connection) != _UNKNOWN
-        else "their GPU operations have no process; give each rank in another file"
-    )
-    return [
-        f"the file merges several processes, which have {shared:,} correlation ids in common; "
-        f"{order}"
-    ]
+        return process, []
+    merged = f"the file merges several processes, which have {shared:,} correlation ids in common; "
+    by_position = _process_by_position(connection)
+    if by_position is None:
+        return process, [
+            f"{merged}their GPU operations have no process; give each rank in another file"
+        ]
+    note = f"{merged}their GPU operations are assigned by the order of events"
+    return f"coalesce({process}, {by_position})", [note]
 
 
-def _by_position(connection: duckdb.DuckDBPyConnection) -> str:
-    # The process of an event by its place, if the events of the processes follow each other.
+def _process_by_position(connection: duckdb.DuckDBPyConnection) -> str | None:
+    # The process of an event by its place; None unless the events of the processes follow each
+    # other.
     blocks = connection.execute(
         """
         SELECT host_process(pid) AS process, min(event_id) AS first, max(event_id) AS last
@@ -90,6 +87,6 @@ def _by_position(connection: duckdb.DuckDBPyConnection) -> str:
         """
     ).fetchall()
     if any(before[2] > after[1] for before, after in pairwise(blocks)):
-        return _UNKNOWN
+        return None
     cases = " ".join(f"WHEN event >= {first} THEN {process}" for process, first, _ in blocks[::-1])
     return f"CASE {cases} ELSE {blocks[0][0]} END::BIGINT"

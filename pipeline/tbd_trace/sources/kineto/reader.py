@@ -34,7 +34,7 @@ _RECORD = "record one with `torch.profiler.profile(...)` and `export_chrome_trac
 # Kinds of events that the mapping of each table reads.
 _KINDS = {
     "annotation": ("operator", "user", "module", "overhead", FRAME),
-    "api_call": ("call", "operator"),
+    "api_call": ("call",),
     "collective_record": ("kernel", "operator", "user"),
     "event_wait": ("synchronization",),
     "kernel": ("kernel",),
@@ -82,6 +82,7 @@ class TorchTraceReader:
         self._out_of_range = 0  # values of the header
         self._notes: list[str] = []
         self._keeps_frames = False
+        self._is_rocm = False
 
     def keep_python_frames(self) -> None:
         """Keep the frames of Python as annotations; call before `select_tables`."""
@@ -90,6 +91,8 @@ class TorchTraceReader:
     def select_tables(self, tables: Collection[str]) -> None:
         """Read only the events of some canonical tables from now on."""
         kinds = {kind for table in tables for kind in _KINDS.get(table, ())}
+        if "api_call" in tables:
+            kinds.add("operator")  # into which calls of HIP can be moved
         if not self._keeps_frames:
             kinds.discard(FRAME)
         names = {f"{table}_name" for table in ("process", "thread") if table in tables}
@@ -141,16 +144,15 @@ class TorchTraceReader:
         self._kept.create_view(connection)
         _create_kernel_names(connection)
         connection.execute(_MACROS)
-        hip = self._is_rocm(connection, events)
-        self._notes += create_moved_calls(connection, is_rocm=hip)
+        self._is_rocm = _is_rocm(connection, events)
+        self._notes += create_moved_calls(connection, is_rocm=self._is_rocm)
         self._notes += create_process_macros(connection, self._kept.threads, _mapping("api_call"))
         connection.execute(f"CREATE OR REPLACE TEMP VIEW _memory AS {_mapping('_memory')}")
         return events
 
     def _devices(self, connection: duckdb.DuckDBPyConnection, events: EventList) -> str | None:
-        is_rocm = self._is_rocm(connection, events)
-        used = _used_devices(connection) if is_rocm else set()
-        rows, notes = device_rows(events.header, used, is_rocm)
+        used = _used_devices(connection) if self._is_rocm else set()
+        rows, notes = device_rows(events.header, used, self._is_rocm)
         self._notes += notes
         if not rows:  # torch_npu names the device in place of a process
             named = connection.execute(_ASCEND).fetchall()
@@ -180,14 +182,6 @@ class TorchTraceReader:
         connection.execute(
             "CREATE OR REPLACE TEMP TABLE module_path (event_id BIGINT, path VARCHAR)"
         )
-
-    def _is_rocm(self, connection: duckdb.DuckDBPyConnection, events: EventList) -> bool:
-        if is_rocm(events.header):
-            return True
-        ((hip,),) = connection.execute(
-            "SELECT count(*) FROM event WHERE kind = 'call' AND starts_with(name, 'hip')"
-        ).fetchall()
-        return bool(hip)
 
     def describe(self, ask: Ask | None = None) -> TraceDescription:
         """Return version, start and notes of the file; call after the last `relation`."""
@@ -248,6 +242,15 @@ def _single_thread(connection: duckdb.DuckDBPyConnection) -> Iterator[None]:
 @cache
 def _mapping(name: str) -> str:
     return (_MAPPINGS / f"{name}.sql").read_text(encoding="utf-8")
+
+
+def _is_rocm(connection: duckdb.DuckDBPyConnection, events: EventList) -> bool:
+    if is_rocm(events.header):
+        return True
+    ((hip,),) = connection.execute(
+        "SELECT count(*) FROM event WHERE kind = 'call' AND starts_with(name, 'hip')"
+    ).fetchall()
+    return bool(hip)
 
 
 def _used_devices(connection: duckdb.DuckDBPyConnection) -> set[int]:

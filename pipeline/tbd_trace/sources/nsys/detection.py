@@ -8,12 +8,12 @@ import.
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tbd_trace.errors import InputError
 from tbd_trace.machine.nsys_export import MAGIC_BYTES, STREAM_MAGIC, TIMEOUT_S
-from tbd_trace.sqlite_io.header import SQLITE_MAGIC
+from tbd_trace.sqlite_io.detection import has_tables
 
 if TYPE_CHECKING:
     from tbd_trace.sources.nsys.reader import NsysReader
@@ -34,22 +34,7 @@ class NsysSqliteSource:
 
     def detect(self, path: Path, head: bytes) -> bool:
         """Return True for a SQLite database with tables of Nsight Systems."""
-        if not head.startswith(SQLITE_MAGIC):
-            return False
-        from tbd_trace.sqlite_io import SqliteFile
-
-        try:
-            with SqliteFile(path) as file:
-                tables = file.tables
-        except InputError:
-            # A truncated file: its first page still contains table names, and `open` reports the
-            # damage.
-            text = head.decode("latin-1")
-            return "StringIds" in text and _CHARACTERISTIC.search(text) is not None
-        # Allocations carry their names themselves, so an excerpt with them alone can be read.
-        return _ALLOCATIONS in tables or (
-            "StringIds" in tables and any(map(_CHARACTERISTIC.fullmatch, tables))
-        )
+        return has_tables(path, head, _are_known, _is_in_head)
 
     def open(self, path: Path) -> NsysReader:
         """Open a detected file.
@@ -60,6 +45,18 @@ class NsysSqliteSource:
         from tbd_trace.sources.nsys.reader import NsysReader
 
         return NsysReader(path)
+
+
+def _are_known(tables: Collection[str]) -> bool:
+    # Allocations carry their names themselves, so an excerpt with them alone can be read.
+    return _ALLOCATIONS in tables or (
+        "StringIds" in tables and any(map(_CHARACTERISTIC.fullmatch, tables))
+    )
+
+
+def _is_in_head(head: bytes) -> bool:
+    text = head.decode("latin-1")
+    return "StringIds" in text and _CHARACTERISTIC.search(text) is not None
 
 
 class NsysReportSource:

@@ -13,13 +13,13 @@ import duckdb
 import pyarrow as pa
 
 from tbd_trace import resources
-from tbd_trace.errors import InputError
 from tbd_trace.sources.base import Ask, TraceDescription
 from tbd_trace.sources.demangle import can_demangle, demangle, is_mangled, short_name
 from tbd_trace.sources.duplicate_ids import DUPLICATES_NOTE, drop_duplicate_ids
 from tbd_trace.sources.nvprof import recording_info as facts
 from tbd_trace.sources.nvprof.tables import ACTIVITY_PREFIX, RAW_TABLES, STRINGS, load
 from tbd_trace.sqlite_io import SqliteFile
+from tbd_trace.sqlite_io.detection import has_tables
 from tbd_trace.sqltext import csv_relation, identifier
 
 _MAPPINGS = Path(__file__).with_name("sql")
@@ -147,16 +147,12 @@ class NvprofSqliteSource:
 
     def detect(self, path: Path, head: bytes) -> bool:
         """Return True for a SQLite database with nvprof's string and activity tables."""
-        if not SqliteFile.has_magic(head):
-            return False
-        try:
-            with SqliteFile(path) as file:
-                tables = file.tables
-        except InputError:
-            # A truncated file: its first page still contains table names, and `open` reports the
-            # damage.
-            return STRINGS.encode() in head and ACTIVITY_PREFIX.encode() in head
-        return STRINGS in tables and any(name.startswith(ACTIVITY_PREFIX) for name in tables)
+        return has_tables(
+            path,
+            head,
+            lambda tables: STRINGS in tables and any(t.startswith(ACTIVITY_PREFIX) for t in tables),
+            lambda text: STRINGS.encode() in text and ACTIVITY_PREFIX.encode() in text,
+        )
 
     def open(self, path: Path) -> NvprofReader:
         """Open a detected file.

@@ -7,11 +7,11 @@ from types import TracebackType
 
 import duckdb
 
-from tbd_trace.errors import InputError
 from tbd_trace.sources.base import Ask, TraceDescription
 from tbd_trace.sources.rocprof.reader import COUNTERS_NOTE, RELATIONS, RocprofReader, mapping
 from tbd_trace.sources.rocprof.tables import PREFIX, TABLES, load, recordings
 from tbd_trace.sqlite_io import SqliteFile
+from tbd_trace.sqlite_io.detection import has_tables
 from tbd_trace.sqltext import identifier
 
 _KNOWN = tuple(PREFIX + name for name in ("info_", "kernel_dispatch", "region"))
@@ -71,15 +71,12 @@ class RocpdSource:
 
     def detect(self, path: Path, head: bytes) -> bool:
         """Return True for a SQLite database with tables of rocpd."""
-        if not SqliteFile.has_magic(head):
-            return False
-        try:
-            with SqliteFile(path) as file:
-                return any(name.startswith(_KNOWN) for name in file.tables)
-        except InputError:
-            # A truncated file: its first page still contains table names, and `open` reports the
-            # damage.
-            return any(name.encode() in head for name in _KNOWN)
+        return has_tables(
+            path,
+            head,
+            lambda tables: any(name.startswith(_KNOWN) for name in tables),
+            lambda text: any(name.encode() in text for name in _KNOWN),
+        )
 
     def open(self, path: Path) -> RocpdReader:
         """Open a detected file.

@@ -811,7 +811,7 @@ _NEVER_IN_NSYS = {
     *("memory_annotation", "memory_block", "memory_device", "memory_failure", "memory_plan"),
     "memory_segment",
     *("memory_stack", "memory_total", "operator_input", "collective_record", "job_rank"),
-    *("job_point", "link_sample", "event_wait"),
+    *("job_point", "link_sample", "event_wait", "flight_group", "flight_record"),
 }
 
 

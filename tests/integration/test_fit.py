@@ -170,7 +170,7 @@ def test_a_script_that_does_not_train_is_one_line(text: str, reason: str, tmp_pa
 
 
 def test_recorded_and_estimated_memory_of_a_command_are_equal(tmp_path: Path) -> None:
-    """`collect --memory` without a call in the script, for real and from shapes."""
+    """`collect --memory` without a call in the script, on real tensors and from shapes."""
     found = []
     for options in ((), ("--estimate",)):
         capture = tmp_path / f"capture{len(options)}"

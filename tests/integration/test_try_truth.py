@@ -1,6 +1,6 @@
 """Measure changes whose effect is known by construction, again and again.
 
-``TBD_TRACE_TRIALS`` sets how often; a busy machine is no wrong answer.
+``TBD_TRACE_TRIALS`` sets how often. "Too busy for an answer" counts as right.
 """
 
 from __future__ import annotations

@@ -113,7 +113,7 @@ class Fitting:
             # Operators of other libraries may need real data.
             note = f"tensors are real, on the CPU: without data, {error}"
             self._say(f"{error}; again with data")
-            self._runs = self._runs.for_real()
+            self._runs = self._runs.on_real_tensors()
             try:
                 return self._runs.memory(batch), [note]
             except CollectionError as second:

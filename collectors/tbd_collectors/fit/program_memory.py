@@ -53,7 +53,7 @@ class ProgramRuns:
     fake: bool
     timeout_s: float
 
-    def for_real(self) -> ProgramRuns:
+    def on_real_tensors(self) -> ProgramRuns:
         """Return runs on real tensors of the CPU."""
         return replace(self, fake=False)
 

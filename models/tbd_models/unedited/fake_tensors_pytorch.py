@@ -1,4 +1,4 @@
-"""Run the training of a program on fake tensors, and everything else for real.
+"""Run the training of a program on fake tensors, and everything else on real ones.
 
 Data loading and set-up stay real. Operations of the training step, and all that read their
 results, run on fake tensors, which have shapes but no memory. A real tensor that such an operation
@@ -31,7 +31,7 @@ class FakeTraining:
     """Fake tensors in place of the real ones of a training step, until the program ends.
 
     Args:
-        place: phase of the training; operations on real tensors alone run for real if they are
+        place: phase of the training; operations on real tensors alone are computed if they are
             neither in a layer, nor in the backward pass or the optimizer.
         resized: gets a real input, and returns its shape with the batch that is asked for.
         noted: gets each operation with its arguments and results.
@@ -64,7 +64,7 @@ class FakeTraining:
 
     @contextmanager
     def paused(self) -> Iterator[None]:
-        """Run operations on real tensors for real in the block."""
+        """Compute operations on real tensors in the block."""
         before, self._is_paused = self._is_paused, True
         try:
             yield
@@ -96,7 +96,7 @@ class FakeTraining:
 
         return tree_map_only(Tensor, changed, arguments)
 
-    def runs_for_real(self, arguments: Any) -> bool:
+    def is_computed(self, arguments: Any) -> bool:
         """Return True if an operation with these arguments is not part of the training step."""
         is_outside = self._place.base in (OTHER, SETUP) or (
             self._place.base == FORWARD and not self._place.layers
@@ -136,7 +136,7 @@ class _Boundary(TorchDispatchMode):
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
-        if self._training.runs_for_real((args, kwargs)):
+        if self._training.is_computed((args, kwargs)):
             with _disable_current_modes():
                 return func(*args, **kwargs)
         if func in _LIFTS:  # fake tensors know these constants

@@ -161,7 +161,7 @@ def _draw(
 
 
 def _add(findings: dict[str, list[dict[str, Any]]], document: dict[str, Any]) -> None:
-    # Rules about memory judge all classes together.
+    # Rules about memory are about all classes together.
     if document.get("verdict") == "memory":
         document["findings"] = _named(findings.get("memory", []))
         return

@@ -1,5 +1,5 @@
 /*
-title = "One process group that PyTorch's Flight Recorder knows on one rank."
+title = "One process group in a dump of PyTorch's Flight Recorder on one rank."
 [privacy]
 group_name        = "text"
 group_description = "text"

@@ -12,7 +12,7 @@ from tbd_trace.analysis.hang.dump_files import find_dumps, ingest_dumps
 from tbd_trace.analysis.hang.job import Job
 from tbd_trace.analysis.hang.loading import load_jobs
 from tbd_trace.analysis.hang.log_lines import LogLine, find_log_lines
-from tbd_trace.analysis.hang.rules import judge
+from tbd_trace.analysis.hang.rules import diagnose
 from tbd_trace.analysis.hang.verdict import Verdict, named
 from tbd_trace.store.base import TraceStore
 
@@ -78,4 +78,4 @@ def explain_hang(
     found = find_dumps(directory)
     store, trace_ids = ingest_dumps(found, world_size)
     (job,) = load_jobs(store, trace_ids)
-    return Hang(job, judge(job), find_log_lines(found.logs), found.notes), store, trace_ids
+    return Hang(job, diagnose(job), find_log_lines(found.logs), found.notes), store, trace_ids

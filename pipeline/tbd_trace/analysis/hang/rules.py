@@ -36,7 +36,7 @@ _RULES: tuple[Callable[[Job, Waits], Verdict | None], ...] = (
 )
 
 
-def judge(job: Job) -> Verdict:
+def diagnose(job: Job) -> Verdict:
     """Apply the rules to a job; the first that has evidence decides."""
     waits = find_waits(job)
     verdicts = (rule(job, waits) for rule in _RULES)

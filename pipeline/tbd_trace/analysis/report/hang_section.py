@@ -6,7 +6,7 @@ import polars as pl
 
 from tbd_trace.analysis.hang.job import listed
 from tbd_trace.analysis.hang.loading import load_jobs
-from tbd_trace.analysis.hang.rules import judge
+from tbd_trace.analysis.hang.rules import diagnose
 from tbd_trace.analysis.hang.verdict import named
 from tbd_trace.analysis.report.page import Block, Note, Section, Table
 from tbd_trace.analysis.report.report_query import QueryRunner
@@ -30,7 +30,7 @@ def hang_section(traces: Selection, runner: QueryRunner, frame: pl.DataFrame) ->
         return []
     blocks: list[Block] = []
     for job in load_jobs(traces.database, traces.trace_ids):
-        verdict = judge(job)
+        verdict = diagnose(job)
         culprits = listed(verdict.ranks) if verdict.ranks else "no rank is named"
         sentences = [f"Job {job.name}: {culprits}: {verdict.evidence}."]
         if verdict.call is not None:

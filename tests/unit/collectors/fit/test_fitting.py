@@ -1,4 +1,4 @@
-"""Answers about a made program: its largest batch, plans, and what is not known."""
+"""Largest batch, checkpointing plan and notes of a made program."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class MadeRuns:
     only_real: bool = False
     asked: list[tuple[int | None, tuple[str, ...]]] = field(default_factory=list)
 
-    def for_real(self) -> MadeRuns:
+    def on_real_tensors(self) -> MadeRuns:
         self.fake = False
         return self
 
@@ -105,7 +105,7 @@ def test_an_unknown_batch_is_said() -> None:
     ]
 
 
-def test_a_program_that_needs_data_runs_for_real() -> None:
+def test_a_program_that_needs_data_runs_on_real_tensors() -> None:
     found = answer(MadeRuns(only_real=True), None)
     assert not found.is_fake
     assert found.notes == ["tensors are real, on the CPU: without data, an operator has no shapes"]

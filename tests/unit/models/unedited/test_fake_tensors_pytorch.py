@@ -1,4 +1,4 @@
-"""Which operations of a program run for real, and which on fake tensors."""
+"""Which operations of a program run on real tensors, and which on fake ones."""
 
 from __future__ import annotations
 
